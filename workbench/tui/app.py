@@ -28,7 +28,6 @@ from textual import on, work
 from textual._context import active_message_pump
 from textual.actions import parse
 from textual.app import App
-from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.driver import Driver
@@ -61,7 +60,7 @@ from workbench.tui.dialogs.dialogs import (
     wait_until_built,
 )
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
-from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
+from workbench.tui.keys import PLACES, KeyAction, KeyHolder, KeyPlace, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import RestingTimer, ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
@@ -88,7 +87,7 @@ from workbench.tui.themes import (
     theme_folders,
     theme_problem,
 )
-from workbench.tui.widgets.key_line import KeyLine, is_offered, say
+from workbench.tui.widgets.key_line import KeyLine, is_offered, report_errors, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
@@ -164,7 +163,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
     gc.set_threshold(5_000, 10, 1_000)
     sys.setswitchinterval(_SWITCH)
     backend = Backend(path)
-    had_terminal = _has_terminal()
+    had_terminal = os.isatty(_STANDARD_INPUT)
     try:
         layouts, folders = Layouts(), theme_folders()
         app = (app_type or WorkbenchApp)(
@@ -178,7 +177,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
         app.run()
     finally:
         lost = _close(backend)
-        if had_terminal and not _has_terminal():
+        if had_terminal and not os.isatty(_STANDARD_INPUT):
             os._exit(WRONG)  # a thread of Textual may block on reading from it forever
     if lost:
         return _refuse(lost)
@@ -192,7 +191,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
     return app.return_code or 0
 
 
-class WorkbenchApp(App[None]):
+class WorkbenchApp(KeyHolder, App[None]):
     """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
@@ -206,7 +205,6 @@ class WorkbenchApp(App[None]):
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
     def __init__(
         self,
@@ -527,14 +525,11 @@ class WorkbenchApp(App[None]):
         """Open the file that defines a setting at its line in the user's editor; else that of the project."""
         from workbench.tui.external_editor import open_file  # seldom needed
 
-        try:
+        with report_errors(self._main):
             root, found = await self._backend.call(lambda workspace: (workspace.root, read_settings(workspace)))
-        except StoreError as error:
-            say(self._main, str(error), severity="error")
-            return
-        setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
-        path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
-        await open_file(self._main.app, path or root / FILE_NAME, line=line)
+            setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
+            path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
+            await open_file(self._main.app, path or root / FILE_NAME, line=line)
 
     def _find_theme(self) -> None:
         """Open a palette of all themes."""
@@ -567,17 +562,14 @@ class WorkbenchApp(App[None]):
         line = next(iter(self.screen.query(KeyLine)), None)
         lead = f"{notification.title}: " if notification.title else ""
         width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
-        text = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
+        rows = _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
+        text = cut_to_rows(f"{lead}{notification.message}", width, rows=rows)
         if line is None or ((lead or notification.severity == "error") and self._has_room_for_toast(text)):
             notification.timeout = _TOAST_SECONDS
             notification.message, notification.title = text, ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
-
-    @property
-    def _toast_rows(self) -> int:
-        return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
 
     def _has_room_for_toast(self, text: str) -> bool:
         """Return True if a toast with this text below the header covers neither the help nor a field."""
@@ -759,11 +751,6 @@ def _close(backend: Backend) -> str:
     except StoreError as error:
         return f"the unsaved edits could not be stored: {error}"
     return ""
-
-
-def _has_terminal() -> bool:
-    """Return True if stdin is an open terminal."""
-    return os.isatty(0)
 
 
 def _refuse(reason: str) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.model.text import suggest_name
 
@@ -59,23 +60,8 @@ class KeyPlace:
     is_modal: bool = False
 
 
-def _key(
-    id: str, keys: str, action: str, description: str, explanation: str = "", *, yields: bool = False
-) -> KeyAction:
-    return KeyAction(id, keys, action, description, explanation, yields=yields)
-
-
-def _footer(
-    id: str,
-    keys: str,
-    action: str,
-    description: str,
-    explanation: str = "",
-    *,
-    priority: bool = False,
-    yields: bool = False,
-) -> KeyAction:
-    return KeyAction(id, keys, action, description, explanation, footer=True, priority=priority, yields=yields)
+_key = KeyAction
+_footer = partial(KeyAction, footer=True)
 
 
 def _place(
@@ -420,7 +406,7 @@ _PLACES = (
     )),
     _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
         _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),
-        _footer("chat_session_cancel", "escape", "cancel", "cancel"),
+        _footer("chat_session_cancel", "escape", "close", "cancel"),
     )),
     _place("typing", "While a value is typed", made_of=(), is_modal=True, actions=(
         _footer("typing_apply", "enter,ctrl+enter", "apply", "apply", "apply the typed text to the case"),
@@ -453,14 +439,14 @@ _PLACES = (
                 "merge your changes into the version on disk; possible if both changed no case in common"),
         _footer("conflict_merge", "e", "merge", "both in editor",
                 "edit both versions as one text in your editor, and write the result"),
-        _footer("conflict_later", "escape", "later", "decide later"),
+        _footer("conflict_later", "escape", "close", "decide later"),
     )),
     _place("recovery", "Where unsaved edits were found", is_modal=True, actions=(
         _footer("recovery_restore", "r", "restore", "restore"),
         _footer("recovery_look", "d", "look", "difference"),
         _footer("recovery_discard", "x", "discard", "discard"),
         _key("recovery_filter", "slash", "filter", "filter", "list only eval sets with these letters"),
-        _footer("recovery_later", "escape", "later", "decide later"),
+        _footer("recovery_later", "escape", "close", "decide later"),
     )),
     _place("versions", "Where two versions are compared", is_modal=True, actions=(
         _footer("versions_close", "escape", "close", "back"),
@@ -501,12 +487,12 @@ _PLACES = (
         _footer("confirm_no", "n,escape,q", "answer(False)", "no"),
     )),
     _place("choose", "In a choice", made_of=("rows",), is_modal=True, actions=(
-        _footer("choose_cancel", "escape,q", "cancel", "cancel"),
+        _footer("choose_cancel", "escape,q", "close", "cancel"),
         _footer("choose_filter", "slash", "filter", "filter",
                 "list only choices with these letters; a letter that is no key starts the filter too"),
     )),
     _place("ask", "In a question with a typed answer", made_of=(), is_modal=True, actions=(
-        _footer("ask_cancel", "escape", "cancel", "cancel"),
+        _footer("ask_cancel", "escape", "close", "cancel"),
     )),
     _place("finding", "While a search text is typed", made_of=(), is_modal=True, actions=(
         _footer("finding_done", "enter,down", "submit", "done", yields=True),
@@ -565,14 +551,31 @@ _PUNCTUATION = {
 _BY_ID = {item.id: item for item in KEY_ACTIONS}
 
 
-def bindings(*where: str) -> Sequence[BindingType]:
-    """Return the bindings of one or more places."""
-    return [_binding(item) for name in where for item in PLACES[name].actions]
+class KeyHolder:
+    """Base of the application, screens and widgets that have keys: their bindings are those of the first place.
+
+    Help and palette also name the keys of the other `PLACES`. `SHARED_KEYS` are ids of actions of the application.
+    """
+
+    PLACES: ClassVar[tuple[str, ...]] = ()
+    SHARED_KEYS: ClassVar[tuple[str, ...]] = ()
+    BINDINGS: ClassVar[list[BindingType]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        own = vars(cls)
+        if own.get("PLACES") and "BINDINGS" not in own:
+            cls.BINDINGS = [*bindings(cls.PLACES[0]), *(_binding(key_action(each)) for each in cls.SHARED_KEYS)]
+        super().__init_subclass__(**options)
 
 
-def dialog_bindings(where: str) -> Sequence[BindingType]:
-    """Return the bindings of a dialog and of help. Other keys of the application do not work in a dialog."""
-    return [*bindings(where), _binding(key_action("help"))]
+def bindings(place: str) -> Sequence[BindingType]:
+    """Return the bindings of a place."""
+    return [_binding(item) for item in PLACES[place].actions]
+
+
+def list_actions(place: str) -> frozenset[str]:
+    """List the names of the actions of a place, without their arguments."""
+    return frozenset(item.action.partition("(")[0] for item in PLACES[place].actions)
 
 
 def key_action(action_id: str) -> KeyAction:

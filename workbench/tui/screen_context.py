@@ -17,6 +17,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
 from workbench.tui.backend.backend import Backend
+from workbench.tui.keys import KeyHolder
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.project_state import ProjectState
 
@@ -197,7 +198,7 @@ def background(
 # The base class of panes.
 
 
-class Pane(Vertical):
+class Pane(KeyHolder, Vertical):
     """A part of the main screen that shows the selection in one way.
 
     `TAB` is the word on its tab, `HELP` explains it in two or three sentences, `PLACES` names its groups of keys. A
@@ -206,7 +207,6 @@ class Pane(Vertical):
 
     TAB: ClassVar[str] = ""
     HELP: ClassVar[str] = ""
-    PLACES: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)

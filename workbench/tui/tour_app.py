@@ -77,7 +77,7 @@ class TourPanel(Widget):
 class TourApp(WorkbenchApp):
     """The application with the panel. It looks at the screen several times a second, and so needs no hooks in it."""
 
-    PLACES: ClassVar[tuple[str, ...]] = (*WorkbenchApp.PLACES, "tour")
+    PLACES = (*WorkbenchApp.PLACES, "tour")
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("tour")]
 
     def __init__(self, backend: Backend, *, layout: Layout | None = None, **options: Any) -> None:

@@ -75,7 +75,8 @@ def get_selected_node(screen: Any) -> str:
 
 def get_open_tab(screen: Any) -> str:
     """Return the name of the open tab of the detail."""
-    return str(screen.app.screen.query_one(DetailTabs)._open)
+    tabs = screen.app.screen.query_one(DetailTabs)
+    return tabs.list_labels()[tabs.open_index or 0].strip()
 
 
 async def wait_for_tab(screen: Any, tab: str, *wanted: str) -> None:

@@ -25,7 +25,7 @@ from workbench.tui.state.finder import (
     make_tool_filter,
     make_tool_group,
 )
-from workbench.tui.state.text_layout import CursorRows, Line, Style, StyledText
+from workbench.tui.state.text_layout import Line, ListRows, Style, StyledText
 
 
 def find_rank(typed: str, name: str, detail: str = "") -> Rank | None:
@@ -93,7 +93,7 @@ def test_letters_with_another_length_in_lower_case_keep_their_positions() -> Non
 # Rows that follow a typed text.
 
 
-class Rows(CursorRows):
+class Rows(ListRows):
     def __init__(self, *names: str) -> None:
         self.names = list(names)
 
@@ -107,7 +107,7 @@ class Rows(CursorRows):
         return not self.names[index].startswith("--")
 
 
-def list_rows(rows: FilteredRows[Rows]) -> list[str]:
+def list_rows(rows: FilteredRows) -> list[str]:
     return [read(rows.line(index, 40)) for index in range(len(rows))]
 
 

@@ -7,22 +7,25 @@ from typing import Any
 import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.widget import Widget
 
 
-async def test_a_move_of_the_focus_changes_only_the_frames_and_the_widgets_that_lose_and_get_it(
+async def test_a_move_of_the_focus_changes_only_the_frames_and_the_rows_under_the_cursor(
     open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     styled: list[DOMNode] = []
     laid_out: list[Widget] = []
+    drawn: list[tuple[Widget, tuple[Region, ...]]] = []
     apply, refresh = Stylesheet.apply, Widget.refresh
 
     def note_style(self: Stylesheet, node: DOMNode, **more: Any) -> None:
         styled.append(node)
         apply(self, node, **more)
 
-    def note_layout(self: Widget, *regions: Any, layout: bool = False, **more: Any) -> Widget:
+    def note_refresh(self: Widget, *regions: Region, layout: bool = False, **more: Any) -> Widget:
         laid_out.extend([self] if layout else [])
+        drawn.append((self, regions))
         return refresh(self, *regions, layout=layout, **more)
 
     async with open_fake_app(lights) as screen:
@@ -30,13 +33,17 @@ async def test_a_move_of_the_focus_changes_only_the_frames_and_the_widgets_that_
         before = screen.app.focused
         with monkeypatch.context() as patch:
             patch.setattr(Stylesheet, "apply", note_style)
-            patch.setattr(Widget, "refresh", note_layout)
+            patch.setattr(Widget, "refresh", note_refresh)
             await screen.press("tab")
             await screen.pilot.pause()
         after = screen.app.focused
 
         assert before is not after
         frames = set(screen.app.screen.query("#left, #right"))
-        assert {node for node in styled if isinstance(node, Widget)} <= {before, after, *frames}
+        assert {node for node in styled if isinstance(node, Widget)} <= frames
         assert not laid_out
+        assert [regions for widget, regions in drawn if widget is before] == [
+            (Region(0, 0, before.scrollable_content_region.width, 1),)
+        ]
+        assert not [regions for widget, regions in drawn if widget is after and not regions]
         assert [frame.has_class("-focused") for frame in screen.app.screen.query("#left, #right")] == [False, True]

@@ -91,11 +91,6 @@ async def run_in_own_thread(work: Callable[[], T]) -> T:
 _READ_ONLY = "a dataset can be judged here, but not edited; `workbench dataset convert` converts it to an eval set"
 
 
-def get_revision(workspace: Workspace, eval_set: str) -> int:
-    """Return a number that changes with the rows. Raises StoreError."""
-    return workspace.recordings.revision(eval_set)
-
-
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     """List the rows of a dataset as cases. Return the same object if nothing changed. Raises StoreError."""
     found = workspace.recordings.read(listed.relative).cases
@@ -122,7 +117,7 @@ def read_row_contents(workspace: Workspace, listed: ListedSet) -> Sequence[CaseC
 
 def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
     """Open a row, or the dataset itself, read-only. Raises StoreError."""
-    revision = get_revision(workspace, edited.eval_set)
+    revision = workspace.recordings.revision(edited.eval_set)
     if known is not None and (known.edited, known.revision) == (edited, revision):
         return known
     item = None if edited.case is None else find_row(workspace, edited.case)
@@ -234,8 +229,7 @@ class HistoryRowReader:
 
     def __init__(self, history: History, listed: ListedSet, kept: HistoryRun) -> None:
         self._history = history
-        self._listed = listed
-        self._results = self._of_set(history.results(kept.run_id))
+        self._results = (each for each in history.results(kept.run_id) if _is_in_set(listed, each.case))
 
     def step(self, *, seconds: float) -> Sequence[CaseContent]:
         """Read rows for some seconds; nothing at the end. Raises StoreError."""
@@ -251,9 +245,6 @@ class HistoryRowReader:
     def close(self) -> None:
         """Close the history."""
         self._history.close()
-
-    def _of_set(self, results: Iterator[CaseResult]) -> Iterator[CaseResult]:
-        return (result for result in results if _is_in_set(self._listed, result.case))
 
 
 def _is_in_set(listed: ListedSet, key: CaseKey) -> bool:
@@ -620,7 +611,7 @@ class Contents:
 
     def _start_reading_rows(self, workspace: Workspace, listed: ListedSet) -> _RowReader | None:
         try:
-            revision = get_revision(workspace, listed.relative)
+            revision = workspace.recordings.revision(listed.relative)
             known = self._known.get(listed.relative)
             if known is not None and known.revision == revision:
                 return None

@@ -254,29 +254,23 @@ class Criteria:
     async def keep(self, eval_sets: Sequence[str], criteria: Sequence[Criterion]) -> CriteriaFile:
         """Write criteria into the file that was read. Raises FileChanged if it changed since."""
 
-        def keep(workspace: Workspace) -> CriteriaFile:
-            document = self._document(workspace, eval_sets[0])
-            existed = document.exists
-            document.write_criteria(criteria)
-            if document.exists != existed:
-                workspace.refresh()
-            return _describe_file(workspace, document, eval_sets)
-
-        return await self._call(keep)
+        return await self._write(eval_sets, lambda document: document.write_criteria(criteria))
 
     async def undo(self, eval_sets: Sequence[str]) -> CriteriaFile:
         """Undo the last write to the file. Raises FileChanged if it changed since."""
 
-        def undo(workspace: Workspace) -> CriteriaFile:
+        return await self._write(eval_sets, lambda document: document.undo() if document.can_undo else None)
+
+    async def _write(self, eval_sets: Sequence[str], change: Callable[[ConfigDocument], object]) -> CriteriaFile:
+        def write(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
             existed = document.exists
-            if document.can_undo:
-                document.undo()
+            change(document)
             if document.exists != existed:
                 workspace.refresh()
             return _describe_file(workspace, document, eval_sets)
 
-        return await self._call(undo)
+        return await self._call(write)
 
     async def read_facts(self, selections: Sequence[Selection]) -> CaseFacts:
         """Count the selected cases by the data that metrics need. Skip cases that cannot be read."""
@@ -373,19 +367,21 @@ NEWEST = "newest-results"
 def export(
     workspace: Workspace,
     path: Path,
-    report_format: str,
     jobs: Sequence[JobKey],
     *,
     run_id: str | None,
     earlier: EarlierVerdicts,
 ) -> None:
-    """Write these results of a run in their order; without `run_id`, the current results. Raises StoreError."""
+    """Write these results of a run in their order; without `run_id`, the current results. Raises StoreError.
+
+    `check_export_path` has accepted the path, whose ending says the format.
+    """
     from workbench.report.report_formats import write_report
 
     with workspace.history() as history:
         results = _results(history, jobs, run_id, earlier)
         report = _report(workspace, history, results, run_id)
-    write_atomic(path, write_report(report, report_format).encode("utf-8", errors="replace"))
+    write_atomic(path, write_report(report, _FORMATS[path.suffix.lower()]).encode("utf-8", errors="replace"))
 
 
 def _results(
@@ -760,24 +756,9 @@ _FORMATS = {
 }
 
 
-def suggest_export_path(run_id: str | None) -> str:
-    """Suggest a file name for an export."""
-    return f"{run_id or 'results'}.csv"
-
-
 def parse_export_path(text: str) -> Path:
     """Return the path in a text, with `~` expanded."""
     return Path(text.strip()).expanduser()
-
-
-def is_there(path: Path) -> bool:
-    """Return True if an export would replace a file."""
-    return path.exists()
-
-
-def get_export_format(path: Path) -> str:
-    """Return the format of a file whose name `check_export_path` has accepted."""
-    return _FORMATS[path.suffix.lower()]
 
 
 def check_export_path(text: str) -> str | None:

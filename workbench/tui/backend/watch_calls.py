@@ -203,7 +203,8 @@ class Watch:
                 each.job: words.describe_reasons(each)
                 for each in made.decisions
                 if each.action != "nothing"
-                and (verdicts.newest(each.job) is not None or self._has_lost_execution(each))
+                # Else its execution is no longer stored, and an identical case has the verdict of a shown case.
+                and (verdicts.newest(each.job) is not None or (each.verdict is not None and each.job in self._shown))
             },
             affected=[
                 AffectedJob(each.job, words.describe_first(each), is_judged=each.action == "judge")
@@ -217,10 +218,6 @@ class Watch:
             ),
         )
         return [states, *reused]
-
-    def _has_lost_execution(self, decision: Decision) -> bool:
-        """Return True if the execution of a shown case is no longer stored, and an identical case has the verdict."""
-        return decision.verdict is not None and decision.job in self._shown
 
     def _find_reused(self, workspace: Workspace, made: DecisionsMade) -> list[ReusedVerdict]:
         """Return the current verdicts of jobs for which the screen shows others."""

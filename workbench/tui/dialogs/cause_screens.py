@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import BisectReport, Commit, Step
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import make_bisection
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.ablation_steps import EFFECT_SYMBOLS, AblationSteps
 from workbench.tui.state.case_status import Badge
@@ -88,8 +86,7 @@ class BisectScreen(ResultScreen[None]):
         *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in COMMIT_SYMBOLS.items()),
         Badge("▸", "the result", Style.STRONG),
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("bisect",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("bisect")]
+    PLACES = ("bisect",)
 
     def __init__(
         self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[Step], object]
@@ -124,10 +121,6 @@ class BisectScreen(ResultScreen[None]):
         """Stop the search. Its thread removes the worktree."""
         if self._bisection is not None:
             self._bisection.cancel()
-
-    def action_close(self) -> None:
-        """Close the screen, which stops the search."""
-        self.dismiss(None)
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -363,8 +356,7 @@ class ShrinkScreen(SearchScreen[ShrinkSearch]):
         *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in VARIANT_SYMBOLS.items()),
         Badge("▸", "the smallest case", Style.STRONG),
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("shrink",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("shrink")]
+    PLACES = ("shrink",)
     KEYS = ("shrink_keep", "shrink_stop")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -424,8 +416,7 @@ class AblationScreen(SearchScreen[AblationSearch]):
         *(Badge(symbol, effect.value, style) for effect, (symbol, style) in EFFECT_SYMBOLS.items() if symbol.strip()),
         Badge("▸", "the result", Style.STRONG),
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("why",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("why")]
+    PLACES = ("why",)
     KEYS = ("why_stop", "why_start")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -21,13 +20,12 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
+from workbench.tui.widgets.key_line import KeyLine, report_errors, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Comparison of two versions of an eval set.
@@ -67,8 +65,7 @@ class VersionsScreen(Dialog[None]):
     """Dialog with the differences of two versions."""
 
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("versions",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("versions")]
+    PLACES = ("versions",)
 
     def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
         super().__init__()
@@ -85,10 +82,6 @@ class VersionsScreen(Dialog[None]):
     def on_mount(self) -> None:
         """Compare the versions."""
         self._compare()
-
-    def action_close(self) -> None:
-        """Close the dialog."""
-        self.dismiss(None)
 
     @work(group="versions")
     async def _compare(self) -> None:
@@ -115,8 +108,7 @@ class ConflictScreen(Dialog[Decision | None]):
         "Nothing is written before you choose."
     )
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("conflict")]
+    PLACES = ("conflict",)
 
     def __init__(self, backend: Backend, eval_set: str) -> None:
         super().__init__()
@@ -155,10 +147,6 @@ class ConflictScreen(Dialog[Decision | None]):
     def action_merge(self) -> None:
         """Open both versions as one text in the user's editor, and write the merged text."""
         self._decide(self._merge, "written")
-
-    def action_later(self) -> None:
-        """Postpone the decision."""
-        self.dismiss(None)
 
     @property
     def _is_deleted(self) -> bool:
@@ -250,9 +238,7 @@ class ConflictScreen(Dialog[Decision | None]):
                 label="merge with the file on disk",
             )
         )
-        await self._backend.edit(
-            lambda workspace: workspace.documents.overwrite_version(self._eval_set, versions.theirs)
-        )
+        await self._write_mine(versions)
 
 
 # Recovery of unsaved edits of an earlier session.
@@ -266,14 +252,13 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         "leaves the file unchanged."
     )
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("recovery")]
+    PLACES = ("recovery",)
 
     def __init__(self, backend: Backend, found: Sequence[FoundEdits]) -> None:
         super().__init__()
         self._backend = backend
         self._list = RecoveryList(found, datetime.now().astimezone())
-        self._listed = FilteredRows(self._list)
+        self.listed = FilteredRows(self._list)
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -291,23 +276,11 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         rows.add_class("recovery-list")
         self.query_one(LinesView).add_class("recovery-detail")
         rows.focus()
-        self._show()
-
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self._show()
+        self.show_rows()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         self.action_look()
-
-    def filter_rows(self, text: str) -> bool:
-        """List the edits that match a text. Return False if none does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
 
     @work(group="recovery")
     async def action_restore(self) -> None:
@@ -315,14 +288,11 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         selected = self._list.selected_edits
         if selected is None:
             return
-        try:
+        with report_errors(self):
             self._restored.append(
                 await self._backend.edit(lambda workspace: workspace.documents.restore(selected.recovery))
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._remove_decided()
+            self._remove_decided()
 
     @work(group="recovery")
     async def action_look(self) -> None:
@@ -330,15 +300,12 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         selected = self._list.selected_edits
         if selected is None:
             return
-        try:
+        with report_errors(self):
             versions = await self._backend.call(
                 lambda workspace: workspace.documents.recovered_versions(selected.recovery)
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        title = f"{selected.eval_set}: the unsaved edits and the file on disk"
-        self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
+            title = f"{selected.eval_set}: the unsaved edits and the file on disk"
+            self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
 
     @work(group="recovery")
     async def action_discard(self) -> None:
@@ -349,28 +316,25 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         question = f"Discard the unsaved edits of {safe_line(selected.eval_set)}? This cannot be undone."
         if not await self.app.push_screen_wait(ConfirmScreen(question)):
             return
-        try:
+        with report_errors(self):
             await self._backend.call(lambda workspace: workspace.documents.discard(selected.recovery))
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._remove_decided()
+            self._remove_decided()
 
-    def action_later(self) -> None:
-        """List all edits again; without a filter, close the dialog. The remaining edits stay recoverable."""
-        if not self.end_filter():
-            self.dismiss(self._restored)
+    def cancel(self) -> object:
+        """Close the dialog. The remaining edits stay recoverable."""
+        return self.dismiss(self._restored)
 
     def _remove_decided(self) -> None:
         self._list.remove_selected()
-        self._listed.refresh()
+        self.listed.refresh()
         if len(self._list):
-            self._show()
+            self.show_rows()
         else:
             self.dismiss(self._restored)
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the list, and the details of the selected edits."""
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
-        rows.show(self._listed)
+        rows.show(self.listed)
         self.query_one(LinesView).show_blocks(self._list.detail(), from_top=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -22,17 +22,20 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from workbench.store import settings
-from workbench.store.errors import StoreError, shown_path
+from workbench.store.errors import FileChanged, StoreError, shown_path
+from workbench.store.files import derive_set_name
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
-from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
-from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
+from workbench.tui.backend.document_calls import find_new_sets
+from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
+from workbench.tui.screen_context import DocumentsChanged, Pane, ProjectChanged, SaveWanted, ScreenContext
+from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.finder import FilteredDetails, FilteredRows, Pattern, fold
+from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     MarkedRows,
     Paragraph,
     Style,
@@ -41,8 +44,11 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StyledScreen
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
@@ -79,6 +85,15 @@ class ResultScreen(StyledScreen[Result]):
         self._is_dismissed = True
         return super().dismiss(result)
 
+    def action_close(self) -> None:
+        """Close without a result. A filter ends first: the key then lists all rows again."""
+        if not (isinstance(self, Filtering) and self.end_filter()):
+            self.cancel()
+
+    def cancel(self) -> object:
+        """Close without a result."""
+        return self.dismiss(None)
+
     @on(ScreenResume)
     def _dismiss_uncovered(self) -> None:
         if self._pending is not None:
@@ -97,7 +112,9 @@ class ResultScreen(StyledScreen[Result]):
 
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
-    """A modal screen. The covered screen stays visible around it, but receives no keys."""
+    """A modal screen. The covered screen stays visible around it, but neither it nor the application receives keys."""
+
+    SHARED_KEYS: ClassVar[tuple[str, ...]] = ("help",)
 
 
 async def wait_until_built(app: App[Any]) -> None:
@@ -133,26 +150,22 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
 Rows = TypeVar("Rows", bound=MarkedRows)
 
 
-class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
-    """Rows that the user marks, filters and saves. The result is None if the user cancels.
+class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
+    """Rows that the user marks, filters and saves, at least one. The result is None if the user cancels.
 
-    `ENTER` says what the enter key does with a row, `LETTERS` what the letters of the filter are of, and `REFUSED` why
-    a row cannot be marked.
+    `ENTER` says what the enter key does with a row, `LETTERS` what the letters of the filter are of, `REFUSED` why a
+    row cannot be marked, and `NONE_MARKED` why nothing can be saved.
     """
 
-    PLACES: ClassVar[tuple[str, ...]]
     ENTER: ClassVar[str] = "mark"
     LETTERS: ClassVar[str]
     REFUSED: ClassVar[str] = ""
+    NONE_MARKED: ClassVar[str]
 
     def __init__(self, rows: Rows) -> None:
         super().__init__()
         self._rows = rows
-        self._listed = FilteredDetails(rows)
-
-    @abstractmethod
-    def header_line(self) -> Line:
-        """Say what the rows are, and how many are marked."""
+        self.listed = FilteredRows(rows)
 
     def compose(self) -> ComposeResult:
         """Yield the counts, the rows, the selected one in full, and the keys."""
@@ -169,7 +182,7 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
     def action_mark(self) -> None:
         """Mark the row, or remove its mark, and go to the next."""
         if self._rows.toggle():
-            self._listed.move(1)
+            self.listed.move(1)
             self.show_rows()
         elif self.REFUSED:
             say(self, self.REFUSED, severity="warning")
@@ -180,32 +193,20 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
 
     def action_mark_all_or_none(self) -> None:
         """Mark all listed rows, or none."""
-        self._rows.toggle_all(self._listed.list_indexes())
+        self._rows.toggle_all(self.listed.list_indexes())
         self.show_rows()
 
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the rows that match a text. Return False if no row does."""
-        self._listed.filter(text)
-        self.show_rows()
-        return self._listed.is_found
-
-    def action_close(self) -> None:
-        """List all rows again; without a filter, cancel."""
-        if not self.end_filter():
-            self.cancel()
-
-    def cancel(self) -> object:
-        """Close without a result."""
-        return self.dismiss(None)
+    def action_save(self) -> None:
+        """Close, and return the rows with their marks."""
+        if self._rows.marked:
+            self.dismiss(self._rows)
+        else:
+            say(self, self.NONE_MARKED, severity="warning")
 
     def show_rows(self) -> None:
         """Show the present marks and the details of the selected row."""
-        self.query_one("#marked-head", StatusLine).show(self.header_line())
-        self.query_one(RowsAndText).show(self._listed, from_top=True)
+        self.query_one("#marked-head", StatusLine).show(self._rows.header_line())
+        self.query_one(RowsAndText).show(self.listed, from_top=True)
 
 
 # Question with a line of text as its answer.
@@ -217,8 +218,7 @@ Check = Callable[[str], str | None]
 class AskScreen(Dialog[str | None]):
     """Question for a name, a path or another line of text. The result is the text, or None if the user cancels."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("ask",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
+    PLACES = ("ask",)
 
     def __init__(self, question: str, *, value: str = "", check: Check, warn: Check | None = None) -> None:
         """Create the dialog. A problem from `check` prevents the answer; one from `warn` is only shown."""
@@ -252,10 +252,6 @@ class AskScreen(Dialog[str | None]):
         else:
             self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
 
-    def action_cancel(self) -> None:
-        """Close without an answer."""
-        self.dismiss(None)
-
 
 # Question with a list of choices.
 
@@ -263,7 +259,7 @@ _DIGITS = "123456789"  # keys of the first choices that are listed, while nothin
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
-class _Choices(CursorRows):
+class _Choices(ListRows):
     """Rows with one choice each."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
@@ -286,14 +282,13 @@ class ChooseScreen(Dialog[int | None], Filtering):
     Digits choose, and letters filter the choices.
     """
 
-    PLACES: ClassVar[tuple[str, ...]] = ("choose",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
+    PLACES = ("choose",)
 
     def __init__(self, question: str, choices: Sequence[str], *, chosen: int = 0) -> None:
         super().__init__()
         self._question = question
         self._choices = _Choices(choices, chosen)
-        self._listed = FilteredRows(self._choices)
+        self.listed = FilteredRows(self._choices)
 
     def compose(self) -> ComposeResult:
         """Yield the question, the choices and the keys."""
@@ -308,7 +303,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._choices), 3)
         rows.focus()
-        rows.show(self._listed)
+        rows.show(self.listed)
 
     def on_resize(self) -> None:
         """Fit the height of the list to the screen."""
@@ -319,16 +314,10 @@ class ChooseScreen(Dialog[int | None], Filtering):
         around = self.query_one(Static).size.height + self.query_one(FilterLine).outer_size.height + _AROUND_LIST
         self.query_one(RowList).styles.height = min(len(self._choices), max(self.size.height * 9 // 10 - around, 3))
 
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self.query_one(RowList).show(self._listed)
-
     @on(RowList.Entered)
     def enter_filtered(self) -> None:
         """Choose the selected row, unless no row matches the typed text."""
-        if self._listed.is_found:
+        if self.listed.is_found:
             self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
@@ -343,14 +332,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
     def filter_rows(self, text: str) -> bool:
         """List the choices that match a text. Return False if no choice does."""
         self._choices.has_digits = not text
-        self._listed.filter(text)
-        self.query_one(RowList).show(self._listed)
-        return self._listed.is_found
-
-    def action_cancel(self) -> None:
-        """List all choices again; without a filter, close without a choice."""
-        if not self.end_filter():
-            self.dismiss(None)
+        return super().filter_rows(text)
 
 
 # Question with yes or no as its answer.
@@ -359,8 +341,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
 class ConfirmScreen(Dialog[bool]):
     """Question whose result is True only for yes."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("confirm",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("confirm")]
+    PLACES = ("confirm",)
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -385,7 +366,7 @@ _KEY_WIDTH = 19
 class HelpScreen(Dialog[None], Filtering):
     """Dialog with the purpose of the focused pane and its current keys, including remapped ones."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("help",)
+    PLACES = ("help",)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("help"),
         Binding("question_mark,f1", "close", show=False, id="help"),  # the key that opens help also closes it
@@ -438,11 +419,6 @@ class HelpScreen(Dialog[None], Filtering):
         view = self.query_one(LinesView)
         view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
 
-    def action_close(self) -> None:
-        """Show the whole help again; without a filter, close it."""
-        if not self.end_filter():
-            self.dismiss(None)
-
     def _find_keys(self, pattern: Pattern) -> Iterator[Block]:
         """Find the keys that match, below the titles of their places."""
         for place in self._ordered_places:
@@ -481,21 +457,54 @@ def _row(keys: str, what: str) -> Paragraph:
     return Paragraph((StyledText(f"{keys:<{_KEY_WIDTH - 1}} ", Style.KEY), StyledText(what)), indent=2, hang=_KEY_WIDTH)
 
 
+# The question for a new eval set, and what is added to one.
+
+Added = TypeVar("Added")
+
+
+async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str | None:
+    """Ask for the file of the new set. Return None if the user cancels. Raises StoreError."""
+    sets = context.state.browser.file_sets
+    places = await context.backend.call(find_new_sets)
+    return await app.push_screen_wait(
+        AskScreen(
+            "File of the new eval set, relative to the project",
+            value=propose_set_name(sets, target=target, places=places),
+            check=lambda name: problem_of_set_name(name, sets=sets),
+            warn=lambda name: warning_of_set_name(name, target=target, places=places),
+        )
+    )
+
+
+async def add_to_set(
+    widget: Widget, context: ScreenContext, eval_set: str, add: Callable[[Workspace], Added], *, is_new: bool
+) -> Added | None:
+    """Create the set if it is new, and add to it. Return None if its file has changed. Raises StoreError."""
+    if is_new:
+        set_id = derive_set_name(PurePosixPath(eval_set))
+        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
+        widget.post_message(ProjectChanged(select=eval_set))
+    try:
+        added = await context.backend.edit(add)
+    except FileChanged:  # the edit is unsaved; the user chooses between the versions
+        widget.post_message(SaveWanted(eval_set))
+        return None
+    widget.post_message(DocumentsChanged(frozenset([eval_set])))
+    return added
+
+
 # Questions for a new agent: its kind, name, location and eval sets.
 
 
 async def add_target(widget: Widget, context: ScreenContext) -> None:
     """Ask for a new agent and add it to the settings of the project. `widget` shows the questions and messages."""
-    try:
+    with report_errors(widget):
         target = await _ask_target(widget)
         if target is None:
             return
         file = await context.backend.call(lambda workspace: shown_path(settings.add_target(target, workspace.root)))
-    except StoreError as error:
-        say(widget, str(error), severity="error")
-        return
-    widget.post_message(ProjectChanged())
-    say(widget, f"added {target.name} to {file}; `workbench doctor --check` checks whether it can be reached")
+        widget.post_message(ProjectChanged())
+        say(widget, f"added {target.name} to {file}; `workbench doctor --check` checks whether it can be reached")
 
 
 async def _ask_target(widget: Widget) -> NewTarget | None:

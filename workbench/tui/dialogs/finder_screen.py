@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
@@ -19,7 +18,7 @@ from textual.widgets import Static
 from workbench.store.errors import StoreError
 from workbench.tui.backend.project_calls import read_settings
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.keys import KeyAction, dialog_bindings
+from workbench.tui.keys import KeyAction
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.finder import Finder, Group, Item, Kind, make_run_group, make_setting_group, make_tool_group
 from workbench.tui.widgets.inputs import FilterInput
@@ -48,8 +47,7 @@ class FinderScreen(Dialog[Item | None]):
         "of the letters in their order; the starts of words count most. Without letters, it lists what you chose "
         "last, then the actions."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("finder",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("finder")]
+    PLACES = ("finder",)
 
     def __init__(self, finder: Finder, *, placeholder: str, load: Load | None = None) -> None:
         super().__init__()

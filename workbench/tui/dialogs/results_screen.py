@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
@@ -17,20 +16,16 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import (
     check_export_path,
     export,
-    get_export_format,
-    is_there,
     parse_export_path,
-    suggest_export_path,
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
@@ -46,8 +41,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         "The newest results, one row for each case: verdict, response, trajectory and scores, with mean and "
         "deviation below. Enter goes to the case."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("table",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    PLACES = ("table",)
 
     def __init__(
         self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
@@ -92,7 +86,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             return self._scope is not None
         return True
 
-    @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor."""
         message.steer(self._table)
@@ -150,11 +143,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         row = self._table.selected_row
         copy(self, self._table.format_row(row) if row is not None else None)
 
-    def action_close(self) -> None:
-        """Clear the filter; without a filter, close the screen."""
-        if not self.end_filter():
-            self.dismiss(None)
-
     @work(group="dialog", exclusive=True)
     async def action_choose_columns(self) -> None:
         """Let the user show or hide columns until they close the list."""
@@ -176,24 +164,19 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, "there is nothing to export", severity="warning")
             return
         question = f"Export {pluralise(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
-        value = suggest_export_path(self._run_id)
+        value = f"{self._run_id or 'results'}.csv"
         answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=check_export_path))
         if answer is None:
             return
         path = parse_export_path(answer)
-        if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
+        if path.exists() and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
             return
-        try:
+        with report_errors(self):
             earlier = self._screen_context.state.board.find_earlier_verdicts(job.case for job in jobs)
             await self._screen_context.backend.call(
-                lambda workspace: export(
-                    workspace, path, get_export_format(path), jobs, run_id=self._run_id, earlier=earlier
-                )
+                lambda workspace: export(workspace, path, jobs, run_id=self._run_id, earlier=earlier)
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
+            say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """List the results of the listed rows, in their order."""
@@ -281,13 +264,12 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         "The change of each case from the earlier to the later run: regressions and fixes first, cases in only one run "
         "last. Enter goes to the case, and unfolds or folds a row of many cases."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
+    PLACES = ("comparing",)
 
     def __init__(self, cases: ComparedCases, context: ScreenContext) -> None:
         super().__init__()
         self._cases = cases
-        self._listed = FilteredDetails(cases)
+        self.listed = FilteredRows(cases)
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
@@ -300,7 +282,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
 
     def on_mount(self) -> None:
         """Show the comparison."""
-        self._show()
+        self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
     @on(RowList.Entered)
@@ -309,18 +291,8 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
             self.dismiss(self._cases.selected_case.case)
             return
         self._cases.toggle_fold()
-        self._listed.refresh()
-        self.query_one(RowsAndText).show(self._listed, from_top=False)
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the cases that match a text. Return False if no case does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
+        self.listed.refresh()
+        self.query_one(RowsAndText).show(self.listed, from_top=False)
 
     def action_toggle_flips(self) -> None:
         """Switch between all cases and those with a flipped verdict."""
@@ -330,17 +302,13 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         """Swap the earlier and the later run."""
         self._swap()
 
-    def action_close(self) -> None:
-        """List all cases again; without a filter, close the comparison."""
-        if not self.end_filter():
-            self.dismiss(None)
-
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the header lines and the cases."""
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)
         if len(self._cases):
-            body.show(self._listed, from_top=True)
+            body.show(self.listed, from_top=True)
         else:
             empty = "No verdict flipped. f lists all cases." if self._cases.only_flips else "Neither run has a case."
             body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
@@ -348,18 +316,14 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
     @work(group="swap", exclusive=True)
     async def _swap(self) -> None:
         comparison = self._cases.comparison
-        try:
+        with report_errors(self):
             swapped = await self._screen_context.backend.history.compare_runs(
                 comparison.after.run_id, comparison.before.run_id
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if swapped is not None:
-            self._replace(ComparedCases(swapped, only_flips=self._cases.only_flips))
+            if swapped is not None:
+                self._replace(ComparedCases(swapped, only_flips=self._cases.only_flips))
 
     def _replace(self, cases: ComparedCases) -> None:
         self._cases = cases
-        self._listed = FilteredDetails(cases)
-        self._listed.filter(self.query_one(FilterLine).text)
-        self._show()
+        self.listed = FilteredRows(cases)
+        self.filter_rows(self.query_one(FilterLine).text)

@@ -21,7 +21,7 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.store.files import EVAL_SET_SUFFIX
 from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
-from workbench.tui.keys import bindings
+from workbench.tui.keys import bindings, list_actions
 from workbench.tui.screen_context import (
     DocumentsChanged,
     ProjectChanged,
@@ -46,7 +46,7 @@ from workbench.tui.state.case_filter import (
 from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle, has_use
 from workbench.tui.state.text_layout import plural, safe_line
 from workbench.tui.widgets.inputs import FilterInput, FilterLine
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import CaseList, FramedBox
 
 if TYPE_CHECKING:
@@ -122,27 +122,27 @@ class CaseOperations:
 
     async def rename(self) -> None:
         """Rename the selected case or the file of the selected set."""
-        row = self._browser.selected_row
-        if row is None or not row.eval_set:
-            self._warn("select a case or an eval set to rename")
-        elif self._is_refused("rename"):
-            return
-        elif row.case is None:
-            await self._rename_set(row.eval_set)
-        else:
-            await self._rename_case(row.case)
+        await self._change_selected("rename", self._rename_set, self._rename_case)
 
     async def duplicate(self) -> None:
         """Copy the selected case under another id, or the selected set to another file."""
+        await self._change_selected("duplicate", self._duplicate_set, self._duplicate_case)
+
+    async def _change_selected(
+        self,
+        action: str,
+        change_set: Callable[[str], Awaitable[None]],
+        change_case: Callable[[CaseKey], Awaitable[None]],
+    ) -> None:
         row = self._browser.selected_row
         if row is None or not row.eval_set:
-            self._warn("select a case or an eval set to duplicate")
-        elif self._is_refused("duplicate"):
+            self._warn(f"select a case or an eval set to {action}")
+        elif self._is_refused(action):
             return
         elif row.case is None:
-            await self._duplicate_set(row.eval_set)
+            await change_set(row.eval_set)
         else:
-            await self._duplicate_case(row.case)
+            await change_case(row.case)
 
     async def move_case(self, by: int) -> None:
         """Move the selected case within its file."""
@@ -251,16 +251,14 @@ class CaseOperations:
         """Move cases to another set as one undo step. Return False if that fails; no file is then changed."""
         changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
         taken: list[document_calls.CopiedCase] = []
-        try:
+        with report_errors(self._widget):
             for source, moved in _group_by_set(keys).items():
                 taken += await self._take(source, moved)
                 changes.append((source, partial(document_calls.delete_cases, keys=moved)))
-        except StoreError as error:
-            self._show_error(error)
-            return False
-        # The other set comes first: if the second write fails, each case is still in one file.
-        changes.insert(0, (target, partial(document_calls.append_cases, cases=taken)))
-        return await self._edit_together(changes, label=f"move {_name_cases(keys)} to {target}")
+            # The other set comes first: if the second write fails, each case is still in one file.
+            changes.insert(0, (target, partial(document_calls.append_cases, cases=taken)))
+            return await self._edit_together(changes, label=f"move {_name_cases(keys)} to {target}")
+        return False
 
     async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.CopiedCase]:
         return await self._backend.call(
@@ -282,7 +280,7 @@ class CaseOperations:
                 self._widget.post_message(SaveWanted(name))
             return False
         except StoreError as error:
-            self._show_error(error)
+            say(self._widget, str(error), severity="error")
             return False
         self._widget.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
         return True
@@ -295,21 +293,18 @@ class CaseOperations:
             self._widget.post_message(SaveWanted(eval_set))
             return False
         except StoreError as error:
-            self._show_error(error)
+            say(self._widget, str(error), severity="error")
             return False
         self._widget.post_message(DocumentsChanged(frozenset([eval_set])))
         return True
 
     async def _change_files(self, work: Callable[[OpenDocuments], None], *, select: str | None, done: str) -> None:
-        try:
+        with report_errors(self._widget):
             await self._backend.edit(lambda workspace: work(workspace.documents))
-        except StoreError as error:
-            self._show_error(error)
-            return
-        if select is not None:
-            self._browser.select_when_listed(select)
-        say(self._widget, done)
-        self._widget.post_message(ProjectChanged(select=select))
+            if select is not None:
+                self._browser.select_when_listed(select)
+            say(self._widget, done)
+            self._widget.post_message(ProjectChanged(select=select))
 
     async def _ask(self, question: str, value: str, check: Check) -> str | None:
         return await self._widget.app.push_screen_wait(AskScreen(question, value=value, check=check))
@@ -339,9 +334,6 @@ class CaseOperations:
     def _warn(self, message: str) -> None:
         say(self._widget, message, severity="warning")
 
-    def _show_error(self, error: StoreError) -> None:
-        say(self._widget, str(error), severity="error")
-
 
 def _group_by_set(keys: Sequence[CaseKey]) -> dict[str, list[CaseKey]]:
     by_set: dict[str, list[CaseKey]] = {}
@@ -356,6 +348,7 @@ def _name_cases(keys: Sequence[CaseKey]) -> str:
 
 # The pane at the left of the main screen.
 
+_ACTIONS = list_actions("list")
 _CHUNK = 250  # contents that are taken over before key presses are processed
 _RELIST = 0.5  # seconds between two updates of the list during a run or while cases are read
 _RELIST_SHARE = 0.15  # of the time for these updates, which a hundred thousand cases make slow
@@ -667,25 +660,3 @@ class BrowserPane(FramedBox):
     @work(group="edits", description="carry out")
     async def _carry_out(self, edit: Callable[[], Awaitable[None]]) -> None:
         await edit()
-
-
-_ACTIONS = frozenset(
-    {
-        "filter",
-        "status",
-        "sort",
-        "fold",
-        "unfold",
-        "mark",
-        "mark_range",
-        "mark_listed",
-        "clear_marks",
-        "new_case",
-        "new_set",
-        "rename",
-        "duplicate",
-        "move_case",
-        "move_to_set",
-        "delete",
-    }
-)

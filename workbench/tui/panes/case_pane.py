@@ -6,11 +6,9 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
@@ -30,7 +28,7 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import bindings
+from workbench.tui.keys import list_actions
 from workbench.tui.screen_context import (
     CaseWanted,
     Controller,
@@ -165,7 +163,7 @@ class OutlineList(RowList):
         """Draw the cursor as focused while a text is typed in its row."""
         if is_typed_in != self._is_typed_in:
             self._is_typed_in = is_typed_in
-            self.refresh()
+            self.draw_changes()
 
     def show_view(self) -> None:
         """Draw the current outline."""
@@ -196,14 +194,13 @@ class OutlineList(RowList):
 
 _LOW = 8  # lines
 
-_ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename", "edit_external", "step_turn"}
+_ROW_ACTIONS = list_actions("editor")
 
 
 class OutlinePane(Pane):
     """The rows of a case or set. For an agent, or without a selection, the known facts."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("editor",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("editor")]
+    PLACES = ("editor",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
@@ -232,7 +229,8 @@ class OutlinePane(Pane):
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:
-            self._show_facts(is_other=wanted != self._edited)
+            facts = self.query_one("#case-facts", LinesView)
+            facts.show_blocks(self.context.state.detail(), from_top=wanted != self._edited)
         is_news = wanted != self._edited or wanted is None or wanted.case is None or subject.loaded is not self._read
         self._edited, self._read = wanted, subject.loaded
         if wanted is None:
@@ -283,11 +281,8 @@ class OutlinePane(Pane):
 
     def offers(self, action: str) -> bool:
         """Whether an action is useful for the open case."""
-        return action == "step_turn" or action not in _ROW_ACTIONS or not self._is_read_only
-
-    @property
-    def _is_read_only(self) -> bool:
-        return self.editor.opened is not None and bool(self.editor.opened.read_only)
+        is_read_only = self.editor.opened is not None and self.editor.opened.read_only
+        return action == "step_turn" or action not in _ROW_ACTIONS or not is_read_only
 
     # Reading.
 
@@ -351,9 +346,6 @@ class OutlinePane(Pane):
         self.set_class(draft is not None and field is None, "-typing")
         self.set_class(field is not None, "-typing-in-row")
         rows.show_typing(field is not None)
-
-    def _show_facts(self, *, is_other: bool) -> None:
-        self.query_one("#case-facts", LinesView).show_blocks(self.context.state.detail(), from_top=is_other)
 
     # The rows.
 
@@ -626,33 +618,29 @@ class CasePane(OutlinePane):
             self._place_box()
             self._judge(draft)
 
-    @on(TypedText.FormWanted)
-    def _on_form_wanted(self) -> None:
-        self.editor.next_form()
-        self._show_typing()
-
-    @on(TypedText.OriginalWanted)
-    def _on_original_wanted(self) -> None:
-        self.editor.restore()
-        self._show_typing()
-
-    @on(TypedText.Left)
-    def _on_left(self) -> None:
-        if self.editor.stop_typing():
-            say(self, "your text is kept as a draft (~); enter on its row continues it")
-        self.query_one(OutlineList).focus()
-        self._show_editor()
+    @on(TypedText.Commanded)
+    def _on_commanded(self, message: TypedText.Commanded) -> None:
+        match message.command:
+            case "form":
+                self.editor.next_form()
+                self._show_typing()
+            case "original":
+                self.editor.restore()
+                self._show_typing()
+            case "external":
+                draft = self.editor.typing
+                if draft is not None:
+                    self.editor.stop_typing()
+                    self._edit_outside(draft)
+            case "leave":
+                if self.editor.stop_typing():
+                    say(self, "your text is kept as a draft (~); enter on its row continues it")
+                self.query_one(OutlineList).focus()
+                self._show_editor()
 
     @on(TypedText.ApplyWanted)
     def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
         self._apply(then_save=message.then_save)
-
-    @on(TypedText.ExternalWanted)
-    def _on_external_wanted(self) -> None:
-        draft = self.editor.typing
-        if draft is not None:
-            self.editor.stop_typing()
-            self._edit_outside(draft)
 
     def _judge(self, draft: Draft) -> None:
         """Show errors of the typed text: its own at once, those in the case when the user pauses."""

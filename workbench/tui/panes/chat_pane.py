@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content as StyledText
 from textual.message import Message
@@ -26,7 +25,6 @@ from workbench.store.files import derive_set_name
 from workbench.tui.backend.document_calls import (
     CannotChat,
     find_agent,
-    find_new_sets,
     open_chat,
     prepare_branch,
     read_expected_turns,
@@ -34,11 +32,10 @@ from workbench.tui.backend.document_calls import (
     save_chat_case,
 )
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
-from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
-from workbench.tui.keys import bindings, dialog_bindings
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ask_new_set
+from workbench.tui.keys import KeyHolder
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
-from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
     BranchOrigin,
@@ -54,7 +51,7 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FollowingLines
 
 if TYPE_CHECKING:
@@ -78,7 +75,7 @@ async def save_chat(
     first = await _ask_confirmation(app, conversation, chosen)
     shelf = await _ask_location(app, context, conversation)
     is_new_set = shelf.eval_set is None
-    eval_set = shelf.eval_set or await _ask_new_set(app, context, conversation)
+    eval_set = shelf.eval_set or _parse_text(await ask_new_set(app, context, conversation.target))
     taken: frozenset[str] = frozenset()
     holds_state = True
     if not is_new_set:
@@ -122,20 +119,6 @@ async def _ask_location(app: App[None], context: ScreenContext, conversation: Co
         if not await app.push_screen_wait(ConfirmScreen(sure)):
             raise NotSaved
     return shelf
-
-
-async def _ask_new_set(app: App[None], context: ScreenContext, conversation: Conversation) -> str:
-    sets, target = context.state.browser.file_sets, conversation.target
-    places = await context.backend.call(find_new_sets)
-    answer = await app.push_screen_wait(
-        AskScreen(
-            "File of the new eval set, relative to the project",
-            value=propose_set_name(sets, target=target, places=places),
-            check=lambda name: problem_of_set_name(name, sets=sets),
-            warn=lambda name: warning_of_set_name(name, target=target, places=places),
-        )
-    )
-    return _parse_text(answer)
 
 
 async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], conversation: Conversation) -> str:
@@ -259,11 +242,10 @@ async def begin_branch(app: App[None], context: ScreenContext, source: BranchSou
 # The input of the chat: enter sends, up and down show earlier prompts.
 
 
-class Prompt(TextArea):
+class Prompt(KeyHolder, TextArea):
     """Input of one message, with several lines."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("chat_prompt",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat_prompt")]
+    PLACES = ("chat_prompt",)
 
     @dataclass
     class Sent(Message):
@@ -272,12 +254,10 @@ class Prompt(TextArea):
         text: str
 
     @dataclass
-    class EarlierWanted(Message):
-        """The user wants the previous prompt."""
+    class Browsed(Message):
+        """The user wants the previous prompt (`is_back`) or the next one."""
 
-    @dataclass
-    class LaterWanted(Message):
-        """The user wants the next prompt."""
+        is_back: bool
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True, placeholder="type a message; enter sends it")
@@ -299,14 +279,14 @@ class Prompt(TextArea):
     def action_earlier(self) -> None:
         """In the first line show the previous prompt, else move the cursor up."""
         if self._row == 0:
-            self.post_message(self.EarlierWanted())
+            self.post_message(self.Browsed(is_back=True))
         else:
             self.action_cursor_up()
 
     def action_later(self) -> None:
         """In the last line show the next prompt, else move the cursor down."""
         if self._row >= self.wrapped_document.height - 1:
-            self.post_message(self.LaterWanted())
+            self.post_message(self.Browsed(is_back=False))
         else:
             self.action_cursor_down()
 
@@ -322,8 +302,7 @@ class Prompt(TextArea):
 class SessionScreen(Dialog[SessionInput | None]):
     """Returns the input of the next session; None if the user cancels."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("chat_session",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("chat_session")]
+    PLACES = ("chat_session",)
 
     def __init__(self, given: SessionInput, *, default_app: str, default_user: str) -> None:
         super().__init__()
@@ -365,10 +344,6 @@ class SessionScreen(Dialog[SessionInput | None]):
         app, user = (self.query_one(f"#session-{name}", Input).value.strip() for name in ("app", "user"))
         self.dismiss(SessionInput(app_name=app, user_id=user, session_id=self._given.session_id, state=state))
 
-    def action_cancel(self) -> None:
-        """Close without a change."""
-        self.dismiss(None)
-
 
 # The pane: chat with the agent of the selected row, and save the chat as an eval case.
 
@@ -385,8 +360,7 @@ class ChatPane(Pane):
         "session; tool calls are shown while they run. Save the chat as an eval case, all of it or from a chosen turn "
         "on; the case passes until the agent behaves differently."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("chat",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
+    PLACES = ("chat",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
@@ -466,13 +440,10 @@ class ChatPane(Pane):
     def _on_typed(self, message: TextArea.Changed) -> None:
         self._get_chat.draft = message.text_area.text
 
-    @on(Prompt.EarlierWanted)
-    def _on_earlier_wanted(self) -> None:
-        self._show_prompt(self._get_chat.prompts.show_previous(self._get_chat.draft))
-
-    @on(Prompt.LaterWanted)
-    def _on_later_wanted(self) -> None:
-        self._show_prompt(self._get_chat.prompts.show_next(self._get_chat.draft))
+    @on(Prompt.Browsed)
+    def _on_browsed(self, message: Prompt.Browsed) -> None:
+        prompts = self._get_chat.prompts
+        self._show_prompt((prompts.show_previous if message.is_back else prompts.show_next)(self._get_chat.draft))
 
     @on(Prompt.Sent)
     def _on_sent(self, message: Prompt.Sent) -> None:
@@ -583,21 +554,20 @@ class ChatPane(Pane):
         if chat.is_busy:
             say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
             return
-        try:
+        with report_errors(self, CannotChat):
             origin = await begin_branch(self.app, self.context, source)
-        except (CannotChat, StoreError) as error:
-            say(self, str(error), severity="error")
-            return
-        if origin is None or not await self._confirm_discard(chat):
-            return
-        if origin.case is not None:
-            turns, case = origin.branch.turns, origin.case
-            expected = await self.context.backend.call(lambda workspace: read_expected_turns(workspace, case, turns))
-            origin = replace(origin, expected=expected)
-        chat.draft = ""
-        self._show_draft(chat)
-        self.query_one(Prompt).focus()
-        self._open(chat, [], source.session_input, origin)
+            if origin is None or not await self._confirm_discard(chat):
+                return
+            if origin.case is not None:
+                turns, case = origin.branch.turns, origin.case
+                expected = await self.context.backend.call(
+                    lambda workspace: read_expected_turns(workspace, case, turns)
+                )
+                origin = replace(origin, expected=expected)
+            chat.draft = ""
+            self._show_draft(chat)
+            self.query_one(Prompt).focus()
+            self._open(chat, [], source.session_input, origin)
 
     @work(group="chat_new")
     async def action_load_case(self) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
@@ -20,7 +18,6 @@ from workbench.model.results import CaseResult
 from workbench.report.text_report import describe_difference
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
-from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, Pane, RunBegun, SaveWanted, ScreenContext
 from workbench.tui.state.browser_rows import make_case_notes
 from workbench.tui.state.browser_state import Subject
@@ -79,8 +76,6 @@ _WAIT = DiffLines([(StyledText("comparing …", Style.MUTED),)], [None])
 
 class DiffView(Vertical):
     """Shows one source at a time. A large one is compared and laid out in a thread."""
-
-    PLACES: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -224,8 +219,7 @@ class DiffView(Vertical):
 class WholeScreen(Dialog[None]):
     """Shows one source without limits."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("whole",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("whole")]
+    PLACES = ("whole",)
 
     def __init__(self, source: DiffSource) -> None:
         super().__init__()
@@ -251,10 +245,6 @@ class WholeScreen(Dialog[None]):
         """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
-    def action_close(self) -> None:
-        """Close the screen."""
-        self.dismiss(None)
-
 
 # The diff pane: the expected and the actual side; each difference can be accepted.
 
@@ -268,8 +258,7 @@ class DiffPane(Pane):
         "lost points there; the letters are explained below each turn. A difference without colour cost no points. "
         "Accepting makes the actual side the new expectation, saves it, and rescores the case without an agent run."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("diff",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
+    PLACES = ("diff",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

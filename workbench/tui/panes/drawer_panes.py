@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
 from workbench.tui.external_editor import open_file
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
+from workbench.tui.state.text_layout import ListRows
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import Filtering, FilterLine
 from workbench.tui.widgets.key_line import StatusLine, say
-from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, Steerable
+from workbench.tui.widgets.row_lists import LinesView, RowList
 
 if TYPE_CHECKING:
     from workbench.watch.watch_events import SourceBroken
@@ -31,14 +30,10 @@ if TYPE_CHECKING:
 # The base class: the rows do not depend on the selection.
 
 
-class Rows(RowSource, Steerable, Protocol):
-    """Rows with a cursor that the user moves."""
-
-
 class RowsPane(Pane):
     """A pane with one list of `rows`, which `show_rows` updates."""
 
-    rows: Rows
+    rows: ListRows
 
     def show_rows(self) -> None:
         """Show the current rows. Only called while the pane is mounted."""
@@ -76,8 +71,7 @@ class RunPane(RowsPane):
         "cases. Enter goes to the case of a row. A running or waiting case can be stopped; a running or finished one "
         "can be queued again."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("run",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
+    PLACES = ("run",)
 
     rows: RunRows
 
@@ -173,8 +167,7 @@ class WatchPane(RowsPane):
         "compiles, until a key if a change costs more than `[watch]` in the settings allows, or until the watch "
         "resumes. Enter goes to the case of a row, or opens the file that cannot be compiled in your editor."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("watch",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
+    PLACES = ("watch",)
 
     rows: WatchRows
 
@@ -238,12 +231,11 @@ class ProblemsPane(Pane, Filtering):
         "Enter goes to the case, shows both versions of an eval set that changed under unsaved edits, or opens the "
         "file in your editor at the line. Below the problems are the last messages of the screen, newest first."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("problems",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("problems")]
+    PLACES = ("problems",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self._listed = FilteredRows(context.state.problems)
+        self.listed = FilteredRows(context.state.problems)
 
     @dataclass
     class ConflictOpened(Message):
@@ -261,22 +253,17 @@ class ProblemsPane(Pane, Filtering):
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 
-    def filter_rows(self, text: str) -> bool:
-        """List the problems that match a text. Return False if no problem does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
         """Show the current problems."""
-        self._listed.refresh()
-        self._show()
+        self.listed.refresh()
+        self.show_rows()
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the list, and the details of the selected problem."""
         problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
-        rows.show(self._listed)
+        rows.show(self.listed)
         detail.show_blocks(problems.detail(), from_top=True)
 
     def focus_first(self) -> None:
@@ -290,12 +277,6 @@ class ProblemsPane(Pane, Filtering):
         if message is not None:
             return message.text
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
-
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self._show()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:

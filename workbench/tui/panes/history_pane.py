@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import Step
@@ -15,14 +13,13 @@ from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.tui.backend.run_calls import read_case_history
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history
 from workbench.tui.state.history_state import CURRENT, Executions, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 
@@ -36,8 +33,7 @@ class HistoryPane(Pane):
         "newest. For an eval set or an agent, its runs; enter shows one as a table. m marks a run, = compares another "
         "with it. b finds the commit that turned the case red."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("history",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
+    PLACES = ("history",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
@@ -199,21 +195,18 @@ class HistoryPane(Pane):
         read = self.context.state.loaded_case
         selected = self.context.state.selected_case  # the execution may be of a time when the case had another name
         case = read.case if read is not None and read.key == selected else None
-        try:
+        with report_errors(self):
             result = await self.context.backend.history.read_result(job.run_id, job.key)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if self.context.state.selected_case != selected:
-            return  # the user selected another case
-        if result is None:
-            say(self, "the result is no longer in the history", severity="warning")
-            return
-        if not result.execution.turns and result.failure is None:
-            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
-        title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
-        result = result.model_copy(update={"case": selected or job.case})
-        self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
+            if self.context.state.selected_case != selected:
+                return  # the user selected another case
+            if result is None:
+                say(self, "the result is no longer in the history", severity="warning")
+                return
+            if not result.execution.turns and result.failure is None:
+                say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
+            title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
+            result = result.model_copy(update={"case": selected or job.case})
+            self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="look", exclusive=True, description="show commit")
     async def _show_step(self, step: Step) -> None:
@@ -234,14 +227,11 @@ class HistoryPane(Pane):
 
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:
-        try:
+        with report_errors(self):
             comparison = await self.context.backend.history.compare_runs(before, after)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if comparison is not None:
-            # Imported here to keep the start fast.
-            from workbench.tui.dialogs.results_screen import ComparingScreen
-            from workbench.tui.state.history_state import ComparedCases
+            if comparison is not None:
+                # Imported here to keep the start fast.
+                from workbench.tui.dialogs.results_screen import ComparingScreen
+                from workbench.tui.state.history_state import ComparedCases
 
-            self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._select_case)
+                self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._select_case)

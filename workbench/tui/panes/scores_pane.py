@@ -7,11 +7,9 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.worker import Worker
 
 from workbench.engine.plan import PlanError
@@ -20,7 +18,6 @@ from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import describe_agreement, plan_judging, start_judging
 from workbench.tui.dialogs.dialogs import ConfirmScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RestingTimer, RunBegun, ScreenContext
 from workbench.tui.state.browser_rows import describe_flakiness, describe_unjudged
 from workbench.tui.state.browser_state import Subject
@@ -34,7 +31,7 @@ from workbench.tui.state.dashboard import Dashboard, list_sets_of
 from workbench.tui.state.group_scores import GroupKey, GroupReport, GroupScores, GroupSummary
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Line, Paragraph, Style, plural
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import ClickableLines, RowList, RowsAndText
 
 _PAUSE = 1.0  # seconds between two updates of the scores of a set during a run
@@ -63,8 +60,7 @@ _SECOND = 1.0
 class DashboardLines(ClickableLines, inherit_bindings=False):
     """The page. Keys move its cursor from case to case, or scroll a page without cases."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("rows",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
+    PLACES = ("rows",)
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__()
@@ -239,8 +235,7 @@ class ScoresPane(Pane):
         "have mean, spread and pass count. An eval set or an agent has the mean, deviation and distribution of each "
         "metric; enter lists its worst cases, and goes to the one under the cursor. If a model judged, J judges again."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("scores",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
+    PLACES = ("scores",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
@@ -313,20 +308,17 @@ class ScoresPane(Pane):
         if self.context.state.is_busy:
             say(self, "a run is in progress; x stops it", severity="warning")
             return
-        try:
+        with report_errors(self, PlanError):
             case = self._results[0].case
             planned = await backend.call(lambda workspace: plan_judging(workspace, case))
             question = f"Judge this case again? About {plural(planned.calls, 'judge call')}; the agent does not run."
             if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
                 return
             begun = await backend.call(lambda workspace: start_judging(workspace, planned))
-        except (PlanError, StoreError) as error:
-            say(self, str(error), severity="error")
-            return
-        self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
-        outcome = await describe_agreement(begun)
-        if outcome is not None:
-            say(self, f"judged again\n{outcome}")
+            self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
+            outcome = await describe_agreement(begun)
+            if outcome is not None:
+                say(self, f"judged again\n{outcome}")
 
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
         shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, notes=self._notes)

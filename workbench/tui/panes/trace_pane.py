@@ -4,77 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.message import Message
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
-from workbench.tui.keys import bindings
+from workbench.tui.keys import list_actions
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText, cut_parts
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, StyledText, cut_parts
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput
-from workbench.tui.widgets.key_line import StatusLine, say
-from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList, make_strip
+from workbench.tui.widgets.key_line import StatusLine, TabBar, say
+from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 # The detail of a step: its tabs, and the lines of the open tab.
 
 
-class DetailTabs(Widget):
-    """The tabs of a step. The open one is highlighted."""
+_TABS = tuple(DetailTab)
 
-    @dataclass
-    class Chosen(Message):
-        """The user clicked on a tab."""
 
-        tab: DetailTab
+class DetailTabs(TabBar):
+    """The tabs of a step, without numbers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._open = DetailTab.EVENT
-
-    def show(self, tab: DetailTab) -> None:
-        """Highlight this tab."""
-        if tab is not self._open:
-            self._open = tab
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the line."""
-        return make_strip(self, cut_parts(self._line, self.size.width) if y == 0 else (), width=self.size.width)
-
-    def on_click(self, event: events.Click) -> None:
-        """Choose the clicked tab."""
-        end = 0
-        for tab, piece in zip(DetailTab, self._line, strict=False):
-            end += len(piece.text)
-            if event.x < end:
-                self.post_message(self.Chosen(tab))
-                return
-
-    @property
-    def _line(self) -> Line:
-        return (
-            *(StyledText(f" {tab} ", Style.TAB if tab is self._open else Style.MUTED) for tab in DetailTab),
-            StyledText("  d next", Style.MUTED),
-        )
+    def list_labels(self) -> Sequence[str]:
+        """List the names, and that of the key for the next tab as far as there is room."""
+        labels = [f" {tab} " for tab in _TABS]
+        return [piece.text for piece in cut_parts(tuple(map(StyledText, [*labels, "  d next"])), self.size.width)]
 
 
 class DetailView(LinesView):
     """The lines of the open tab, with a cursor to open and fold parts."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("trace_detail", "lines")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_detail")]
+    PLACES = ("trace_detail", "lines")
 
     def __init__(self, detail: SpanDetail, *, id: str) -> None:
         super().__init__(id=id)
@@ -156,7 +123,7 @@ class DetailView(LinesView):
         self._cursor = self._at if self.has_focus else None
         if in_sight:
             self.bring_into_sight(self._at)
-        self.refresh()
+        self.draw_changes()
 
 
 # The input for a search in the trace.
@@ -186,8 +153,7 @@ class SearchInput(FindInput):
 class SpanList(RowList):
     """Rows that can be folded."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("trace_tree", "rows")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_tree")]
+    PLACES = ("trace_tree", "rows")
 
     @dataclass
     class FoldWanted(RowList._OfList):
@@ -210,6 +176,7 @@ class SpanList(RowList):
 
 # The trace pane: the tree of steps, and below or beside it one step in detail.
 
+_OF_STEPS = list_actions("trace") - {"end_search"}
 _SEARCHED_AT_ONCE = 100_000  # characters, a few milliseconds
 _REST = 10  # the pause between two updates of a live trace, as a multiple of the time of an update
 _TYPING = 0.15  # seconds without a key before a search begins
@@ -226,8 +193,7 @@ class TracePane(Pane):
         "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … running, » became an event of the session. "
         "Enter goes to the detail of a step, where l opens and h folds the part on a line."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("trace",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace")]
+    PLACES = ("trace",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
@@ -254,7 +220,7 @@ class TracePane(Pane):
                     yield SpanList(id="trace-tree")
                     yield SearchInput()
                 with FramedBox(id="trace-right"):
-                    yield DetailTabs()
+                    yield DetailTabs(_TABS, id="trace-tabs")
                     yield DetailView(self._detail, id="trace-detail")
 
     def on_mount(self) -> None:
@@ -279,7 +245,7 @@ class TracePane(Pane):
         if session == self._session and source is self._source and known == self._known:
             return
         if subject.is_live and session == self._session and (wait := self._ready_at - time.monotonic()) > 0:
-            self._later = self.set_timer(wait, self._refresh_trace)
+            self._later = self.set_timer(wait, lambda: self.show(self.context.state.subject()))
             return
         if session != self._session:
             self._view.forget()
@@ -349,7 +315,8 @@ class TracePane(Pane):
 
     @on(DetailTabs.Chosen)
     def _on_tab_chosen(self, message: DetailTabs.Chosen) -> None:
-        self._detail.choose(message.tab, self._view)
+        message.stop()
+        self._detail.choose(_TABS[message.index], self._view)
         self._show_detail()
 
     # What the keys of the pane do.
@@ -479,9 +446,6 @@ class TracePane(Pane):
     def _detail_view(self) -> DetailView:
         return self.query_one(DetailView)
 
-    def _refresh_trace(self) -> None:
-        self.show(self.context.state.subject())
-
     def _stop_waiting(self) -> None:
         if self._later is not None:
             self._later.stop()
@@ -513,10 +477,13 @@ class TracePane(Pane):
         self._show_lines()
         is_other = self._detail.show(self._view)
         self._detail_view.show_detail(from_top=is_other)
-        self.query_one(DetailTabs).show(self._detail.tab)
+        self._show_tab()
+
+    def _show_tab(self) -> None:
+        self.query_one(DetailTabs).show(_TABS.index(self._detail.tab))
 
     def _show_detail(self) -> None:
-        self.query_one(DetailTabs).show(self._detail.tab)
+        self._show_tab()
         self._detail_view.show_detail(from_top=True)
 
     def _show_lines(self) -> None:
@@ -538,8 +505,3 @@ class TracePane(Pane):
         else:
             left.styles.height, right.styles.height = f"{share}fr", f"{100 - share}fr"
             left.styles.width = right.styles.width = "1fr"
-
-
-_OF_STEPS = frozenset(
-    ("search", "go_to_match", "go_to_error", "go_to_slowest", "toggle_errors_only", "next_kind", "toggle_scale")
-) | {"step_tab", "resize"}

@@ -10,7 +10,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
@@ -35,17 +34,16 @@ from workbench.report.coverage_report import (
 )
 from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
 from workbench.tui.state.browser_list import Row, RowKind
 from workbench.tui.state.case_status import Badge
-from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -114,7 +112,7 @@ class _TreeRow:
         return self.section.title, self.kind, part.name if part else "", part.place if part else ""
 
 
-class CoverageTree(CursorRows):
+class CoverageTree(ListRows):
     """Rows of a coverage. Sections are unfolded at first. With `only_gaps`, parts that a case reaches are left out."""
 
     def __init__(self, coverage: Coverage) -> None:
@@ -322,8 +320,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
     )
     SYMBOLS: ClassVar[Sequence[Badge]] = (*_BADGES.values(), Badge("▒", "stale or unknown, in a bar", Style.MUTED))
     CSS_PATH = "coverage.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("coverage",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("coverage")]
+    PLACES = ("coverage",)
 
     def __init__(self, context: ScreenContext, main: Widget) -> None:
         """Create the screen. `main` gets the messages about new scenarios."""
@@ -331,7 +328,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         self._screen_context = context
         self._main = main
         self._tree: CoverageTree | None = None
-        self._listed: FilteredDetails[CoverageTree] | None = None
+        self._listed: FilteredRows | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the counts, the filter, the tree with the details of a row, and the keys."""
@@ -362,7 +359,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             self.query_one(RowsAndText).show_text([Paragraph.from_text(safe_line(str(error)), Style.WARNING)])
             return
         self._tree = CoverageTree(coverage)
-        self._listed = FilteredDetails(self._tree)
+        self._listed = FilteredRows(self._tree)
         self.filter_rows(self.query_one(FilterLine).text)  # typed meanwhile
         self.refresh_bindings()
 
@@ -379,10 +376,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             return
         self._tree.toggle_fold()
         self._refresh_rows(from_top=False)
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
 
     def filter_rows(self, text: str) -> bool:
         """List the rows that match a text. Return False if no row does."""
@@ -413,11 +406,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         target = row.section.targets[0]
         agent = Row(kind=RowKind.TARGET, label=safe_line(target), target=target)
         if await generate(self._main, self._screen_context, agent, topic=topic):
-            self.dismiss(None)
-
-    def action_close(self) -> None:
-        """List all rows again; without a filter, close the coverage."""
-        if not self.end_filter():
             self.dismiss(None)
 
     def _refresh_rows(self, *, from_top: bool) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen
 
 from workbench.model.evalset import EvalCase, Quarantine
@@ -39,17 +38,16 @@ from workbench.store.evalsets.quarantine import (
 )
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.state.case_status import QUARANTINED, Badge
 from workbench.tui.state.diff_lines import DiffSource
-from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -61,7 +59,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
 _PROBABILITY_BAR = 10
 
 
-class FlakyRows(CursorRows):
+class FlakyRows(ListRows):
     """Rows of a list: the flaky cases, then those in quarantine that are not flaky."""
 
     def __init__(self, search: FlakySearch, quarantined: Sequence[QuarantinedCase]) -> None:
@@ -227,15 +225,13 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         "case in quarantine (⊘) runs and is reported, but its FAILED fails no run until a day; x begins and ends it."
     )
     SYMBOLS: ClassVar[Sequence[Badge]] = (QUARANTINED,)
-    PLACES: ClassVar[tuple[str, ...]] = ("flaky",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("flaky")]
+    PLACES = ("flaky",)
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__()
         self._screen_context = context
         self._rows = FlakyRows(FlakySearch((), ()), ())
-        self._listed = FilteredDetails(self._rows)
-        self._is_read = False
+        self.listed = FilteredRows(self._rows)
 
     def compose(self) -> ComposeResult:
         """Yield the title, the filter, the cases with their details, and the keys."""
@@ -281,16 +277,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             return
         self._show_executions(row.case, row.compared)
 
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the cases that match a text. Return False if no case does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
     def action_open_case(self) -> None:
         """Close the screen and go to the case."""
         row = self._rows.selected
@@ -302,11 +288,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     def action_quarantine(self) -> None:
         """Begin or end the quarantine of the case under the cursor."""
         self._toggle_quarantine()
-
-    def action_close(self) -> None:
-        """List all cases again; without a filter, close the screen."""
-        if not self.end_filter():
-            self.dismiss(None)
 
     def _open_quarantined(self, row: QuarantinedCase) -> None:
         rows = (each for listed in self._screen_context.state.browser.sets for each in listed.cases or ())
@@ -327,7 +308,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             self._rows = FlakyRows(FlakySearch((), ()), ())
             self.query_one("#flaky-title", StatusLine).show((StyledText(f" ! {safe_line(str(error))}", Style.ERROR),))
             return
-        self._is_read = True
         self._rows = FlakyRows(found.search, found.quarantined)
         for index in range(len(self._rows)):
             self._rows.move_to(index)
@@ -335,18 +315,18 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
                 break
         else:
             self._rows.move_to(0)
-        self._listed = FilteredDetails(self._rows)
-        self._listed.filter(self.query_one(FilterLine).text)
-        self._show()
+        self.listed = FilteredRows(self._rows)
+        self.filter_rows(self.query_one(FilterLine).text)
         self.refresh_bindings()
         for problem in found.problems:
             say(self, problem, severity="error")
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the number of cases, and the cases with their details."""
         self.query_one("#flaky-title", StatusLine).show(self._rows.title())
         body = self.query_one(RowsAndText)
         if len(self._rows):
-            body.show(self._listed, from_top=True)
+            body.show(self.listed, from_top=True)
             return
         body.show_text(
             [
@@ -363,15 +343,12 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     @work(group="show", exclusive=True, description="show executions")
     async def _show_executions(self, case: CaseKey, places: tuple[StoredPlace, StoredPlace]) -> None:
         history = self._screen_context.backend.history
-        try:
+        with report_errors(self):
             passed, failed = [await history.read_result(*place) for place in places]
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if passed is None or failed is None:
-            say(self, "the executions are no longer in the history", severity="warning")
-            return
-        self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
+            if passed is None or failed is None:
+                say(self, "the executions are no longer in the history", severity="warning")
+                return
+            self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
 
     @work(group="quarantine", exclusive=True, description="quarantine")
     async def _toggle_quarantine(self) -> None:
@@ -402,13 +379,10 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
     async def _change(self, write: Callable[[Workspace], object], done: str) -> None:
         """Write the file beside the eval set, and read the list again."""
-        try:
+        with report_errors(self):
             await self._screen_context.backend.call(write)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        say(self, done)
-        self._read()
+            say(self, done)
+            self._read()
 
 
 def _can_be_ended(row: FlakyCase | QuarantinedCase | None) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual import work
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from workbench.engine.session_import import (
@@ -27,12 +26,9 @@ from workbench.engine.session_import import (
 )
 from workbench.report.run_report import time_text
 from workbench.store.datasets.adk_sessions import SourceSession
-from workbench.store.errors import FileChanged, StoreError
-from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
-from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen
-from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
-from workbench.tui.screens.scenarios_screen import ask_new_set
+from workbench.store.files import EVAL_SET_SUFFIXES
+from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen, add_to_set, ask_new_set
+from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.text_layout import (
     Block,
@@ -46,7 +42,10 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""
@@ -61,9 +60,10 @@ _STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR,
 class SessionRows(MarkedRows):
     """Rows of sessions, none marked at first. They are shown redacted; the sessions themselves stay as they are."""
 
-    def __init__(self, sessions: Sequence[SourceSession]) -> None:
+    def __init__(self, sessions: Sequence[SourceSession], *, source: str) -> None:
         super().__init__()
         self._sessions = sessions
+        self._source = source
         self._patterns: list[re.Pattern[str]] = []
         self.redactor = Redactor()
 
@@ -100,13 +100,13 @@ class SessionRows(MarkedRows):
             said = StyledText(safe_line(clean(get_first_message(session)), width=width))
         return cut_line((mark, StyledText(facts, Style.MUTED), said), width)
 
-    def header_line(self, source: str) -> Line:
+    def header_line(self) -> Line:
         """Format the source and the number of marked sessions."""
         found = f"{len(self.marked)} of {plural(len(self), 'session')} marked"
         patterns = f" · redacted too: {', '.join(each.pattern for each in self._patterns)}" if self._patterns else ""
         return (
             StyledText(f" {found}", Style.HEADING),
-            StyledText(f" · {safe_line(source + patterns)} · nothing is saved yet", Style.MUTED),
+            StyledText(f" · {safe_line(self._source + patterns)} · nothing is saved yet", Style.MUTED),
         )
 
     def blocks(self) -> Sequence[Block]:
@@ -141,8 +141,8 @@ def _make_paragraph(heading: str, text: str) -> Paragraph:
     return Paragraph((name, StyledText(safe(text), style)), hang=_HEADING + 1)
 
 
-class ImportScreen(MarkingScreen[SessionRows, SessionRows | None]):
-    """Returns the rows with the marked sessions; None if the user cancels. Needs at least one session."""
+class ImportScreen(MarkingScreen[SessionRows]):
+    """Sessions to keep as cases."""
 
     HELP: ClassVar[str] = (
         "Sessions that users had with an agent. Mark those that should become cases: they expect what happened. Keys "
@@ -150,16 +150,8 @@ class ImportScreen(MarkingScreen[SessionRows, SessionRows | None]):
     )
     LETTERS = "letters of a user, a tool or a message"
     REFUSED = "this session cannot be a case; the reason is below the list"
-    PLACES: ClassVar[tuple[str, ...]] = ("import",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("import")]
-
-    def __init__(self, rows: SessionRows, *, source: str) -> None:
-        super().__init__(rows)
-        self._source = source
-
-    def header_line(self) -> Line:
-        """Format the source and the number of marked sessions."""
-        return self._rows.header_line(self._source)
+    NONE_MARKED = "no session is marked: enter marks the one under the cursor"
+    PLACES = ("import",)
 
     @work(exclusive=True)
     async def action_redact(self) -> None:
@@ -169,13 +161,6 @@ class ImportScreen(MarkingScreen[SessionRows, SessionRows | None]):
         if pattern is not None:
             self._rows.add_pattern(compile_pattern(pattern))
             self.show_rows()
-
-    def action_save(self) -> None:
-        """Close, and return the marked sessions."""
-        if self._rows.marked:
-            self.dismiss(self._rows)
-        else:
-            say(self, "no session is marked: enter marks the one under the cursor", severity="warning")
 
 
 def _explain_invalid_pattern(text: str) -> str | None:
@@ -209,19 +194,17 @@ async def import_sessions(widget: Widget, context: ScreenContext) -> None:
     )
     if name is None:
         return
-    try:
+    with report_errors(widget):
         kind, sessions = await asyncio.to_thread(_read_sessions, find(name))
         if not sessions:
             say(widget, f"{safe_line(name)}: there are no sessions", severity="warning")
             return
-        rows = SessionRows(sessions)
-        while (chosen := await widget.app.push_screen_wait(ImportScreen(rows, source=f"{kind} {name}"))) is not None:
+        rows = SessionRows(sessions, source=f"{kind} {name}")
+        while await widget.app.push_screen_wait(ImportScreen(rows)) is not None:
             eval_set = selected or await ask_new_set(widget.app, context, "" if row is None else row.target)
             if eval_set is not None:
-                await _save(widget, context, chosen, eval_set, is_new=selected is None)
+                await _save(widget, context, rows, eval_set, is_new=selected is None)
                 return
-    except StoreError as error:
-        say(widget, str(error), severity="error")
 
 
 def _find_set(context: ScreenContext, row: Row | None) -> str | None:
@@ -238,23 +221,17 @@ def _read_sessions(path: Path) -> tuple[str, list[SourceSession]]:
 
 async def _save(widget: Widget, context: ScreenContext, rows: SessionRows, eval_set: str, *, is_new: bool) -> None:
     """Add the marked sessions to the set, and create it if it is new. Raises StoreError."""
-    if is_new:
-        set_id = derive_set_name(PurePosixPath(eval_set))
-        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
-        widget.post_message(ProjectChanged(select=eval_set))
     marked = rows.marked_sessions
-    try:
-        kept: Sequence[ImportedSession] = await context.backend.edit(
-            lambda workspace: workspace.documents.edit_and_save(
-                eval_set,
-                lambda document: keep_sessions(document, marked, rows.redactor),
-                label=f"import {plural(len(marked), 'session')}",
-            )
+
+    def add(workspace: Workspace) -> Sequence[ImportedSession]:
+        label = f"import {plural(len(marked), 'session')}"
+        return workspace.documents.edit_and_save(
+            eval_set, lambda document: keep_sessions(document, marked, rows.redactor), label=label
         )
-    except FileChanged:  # the edit is unsaved; the user chooses between the versions
-        widget.post_message(SaveWanted(eval_set))
+
+    kept = await add_to_set(widget, context, eval_set, add, is_new=is_new)
+    if kept is None:
         return
-    widget.post_message(DocumentsChanged(frozenset([eval_set])))
     added = sum(each.is_added for each in kept)
     existing = f", {len(kept) - added} already there" if added < len(kept) else ""
     say(widget, f"added {plural(added, 'case')} to {eval_set}{existing}; u undoes it")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.toml_files import Layout
-from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
@@ -77,8 +75,7 @@ class MainScreen(ScreenActions):
     """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
 
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
-    PLACES: ClassVar[tuple[str, ...]] = ("screen",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
+    PLACES = ("screen",)
 
     def __init__(self, context: ScreenContext, layout: Layout) -> None:
         super().__init__()
@@ -181,11 +178,13 @@ class MainScreen(ScreenActions):
 
     # Refreshing: each method shows one part of the state.
 
+    @on(BrowserPane.EditsRead)
     def refresh_all(self) -> None:
         """Show the whole state."""
         self.refresh_overview()
         self._refresh_detail()
 
+    @on(RunController.Preparing)
     def refresh_overview(self) -> None:
         """Show the header, the eval sets, the run line and the keys, but not the selected row."""
         header = self.query_one("#header", StatusLine)
@@ -198,6 +197,7 @@ class MainScreen(ScreenActions):
         line = self.state.run_line(now=time.monotonic(), width=self.size.width)
         self.query_one("#run-line", StatusLine).show(line)
 
+    @on(ReadController.CaseRead)
     def _refresh_detail(self) -> None:
         """Show the selected row in the panes that are open."""
         subject = self.state.subject()
@@ -547,7 +547,7 @@ class MainScreen(ScreenActions):
         case = await self.app.push_screen_wait(table)
         if case is not None and table.search:
             self.post_message(CaseWanted(case))
-            (self.open_shrinking if table.search == "shrink" else self.open_ablation)(case)
+            (self.shrinking if table.search == "shrink" else self.ablating).open(case)
         elif case is not None:
             branched = table.branched_row
             wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
@@ -593,6 +593,7 @@ class MainScreen(ScreenActions):
         self.refresh_bindings()
         return pane
 
+    @on(BrowserPane.CursorMoved)
     def _show_cursor_row(self) -> None:
         self.state.leave_row()
         self.refresh_overview()
@@ -631,10 +632,6 @@ class MainScreen(ScreenActions):
     def _on_address_opened(self, message: BrowserPane.AddressOpened) -> None:
         self._reader.read_address(message.listed)
 
-    @on(BrowserPane.CursorMoved)
-    def _on_cursor_moved(self) -> None:
-        self._show_cursor_row()
-
     @on(SaveWanted)
     def _on_save_wanted(self, message: SaveWanted) -> None:
         self._saver.save(message.eval_set)
@@ -648,14 +645,17 @@ class MainScreen(ScreenActions):
         self._runs.follow_started(message.run, message.jobs, is_shown=message.is_shown)
 
     @on(CaseWanted)
-    async def _on_case_wanted(self, message: CaseWanted) -> None:
-        await self._show_case(message.key, tab=message.tab)
+    async def _show_case(self, wanted: CaseWanted) -> None:
+        self.query_one(BrowserPane).select(wanted.key)
+        self._show_cursor_row()
+        if wanted.tab is not None:
+            await self._open_tab(wanted.tab)
 
     @on(BranchWanted)
     async def _on_branch_wanted(self, message: BranchWanted) -> None:
         from workbench.tui.panes.chat_pane import ChatPane  # imported with its tab
 
-        await self._show_case(message.case, tab="chat")
+        await self._show_case(CaseWanted(message.case, tab="chat"))
         self.query_one(ChatPane).branch_case(message.case, turn=message.turn, repeat=message.repeat)
 
     @on(TabWanted)
@@ -710,10 +710,6 @@ class MainScreen(ScreenActions):
             self._watching.toggle()
         self._start_verdict_checks()
 
-    @on(ReadController.Reread)
-    def _on_reread(self) -> None:
-        self._start_verdict_checks()
-
     @on(VerdictController.Checked)
     def _on_checked(self, message: VerdictController.Checked) -> None:
         self.query_one(BrowserPane).mark_outdated()
@@ -741,22 +737,10 @@ class MainScreen(ScreenActions):
         self.query_one(BrowserPane).read_contents()
         self.refresh_overview()
 
-    @on(BrowserPane.EditsRead)
-    def _on_edits_read(self) -> None:
-        self.refresh_all()
-
-    @on(ReadController.CaseRead)
-    def _on_case_read(self) -> None:
-        self._refresh_detail()
-
     @on(ReadController.SelectionWanted)
     def _on_selection_wanted(self, message: ReadController.SelectionWanted) -> None:
         self.query_one(BrowserPane).select(message.place)
         self._show_cursor_row()
-
-    @on(RunController.Preparing)
-    def _on_preparing(self) -> None:
-        self.refresh_overview()
 
     @on(RunController.Prepared)
     def _on_prepared(self) -> None:
@@ -776,14 +760,9 @@ class MainScreen(ScreenActions):
         else:
             self._verdicts.observe_saves()
 
+    @on(ReadController.Reread)
     def _start_verdict_checks(self) -> None:
         """Check all verdicts now, and after each save. A watch does both itself."""
         self._verdicts.check()
         if not self._watching.is_active:
             self._verdicts.observe_saves()
-
-    async def _show_case(self, key: CaseKey, *, tab: str | None) -> None:
-        self.query_one(BrowserPane).select(key)
-        self._show_cursor_row()
-        if tab is not None:
-            await self._open_tab(tab)

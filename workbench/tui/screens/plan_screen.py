@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -19,7 +18,6 @@ from workbench.metrics.registry import PRESETS, CaseFacts
 from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import ProjectChanged, ScreenContext
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
@@ -36,7 +34,7 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 if TYPE_CHECKING:
@@ -56,15 +54,14 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         "The plan of the run, with duration and cost estimated from earlier runs. Nothing runs before enter."
     )
     CSS_PATH = "plan.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("plan",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("plan")]
+    PLACES = ("plan",)
 
     def __init__(self, context: ScreenContext, planned: PlannedRun) -> None:
         super().__init__()
         self._screen_context = context
         self._planned = planned
         self._settings = PlanSettings(planned)
-        self._listed = FilteredRows(self._settings)
+        self.listed = FilteredRows(self._settings)
         self._config = planned.config
         self._is_planning = False
         self._is_wanted = False
@@ -88,24 +85,12 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         """In a low terminal, use the rows of the frame for the content."""
         self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self.query_one(RowList).show(self._listed)
-
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         if self._is_planning:
             self._is_wanted = True  # run as soon as the plan has the shown settings
         else:
             self.dismiss(self._planned)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the settings that match a text. Return False if no setting does."""
-        self._listed.filter(text)
-        self.query_one(RowList).show(self._listed)
-        return self._listed.is_found
 
     def action_step(self, by: int) -> None:
         """Change the selected setting."""
@@ -132,15 +117,10 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
             self._config = chosen.config
             self._start_planning()
 
-    def action_close(self) -> None:
-        """List all settings again; without a filter, close without a run."""
-        if not self.end_filter():
-            self.dismiss(None)
-
     def _start_planning(self) -> None:
         self._is_planning = True
         self._is_wanted = False
-        self.query_one(RowList).show(self._listed)
+        self.show_rows()
         self._replan(self._config)
 
     @work(group="plan", exclusive=True, description="replan")
@@ -162,7 +142,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
 
     def _show(self) -> None:
         self.query_one(LinesView).show_blocks(tuple(describe_plan(self._planned)), from_top=True)
-        self.query_one(RowList).show(self._listed)
+        self.show_rows()
 
 
 # The criteria picker: the metrics of the selected cases, with thresholds and options.
@@ -222,8 +202,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         "configuration file only if you save it."
     )
     CSS_PATH = "criteria.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("criteria")]
+    PLACES = ("criteria",)
 
     def __init__(self, context: ScreenContext, selections: Sequence[Selection]) -> None:
         super().__init__()
@@ -257,7 +236,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
         self._show()
 
-    @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor."""
         if self._choice is not None:
@@ -301,11 +279,10 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             self._choice.reset()
             self._show()
 
-    def action_close(self) -> None:
-        """End the search; without one, close and remember the choice."""
-        if not self.end_filter():
-            self._remember()
-            self.dismiss(None)
+    def cancel(self) -> object:
+        """Close and remember the choice."""
+        self._remember()
+        return self.dismiss(None)
 
     def action_run(self) -> None:
         """Run with these criteria."""
@@ -334,7 +311,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             say(self, f"{self._file.path} already has these criteria")
             return
         criteria, existed = self._choice.config.criteria, self._file.exists
-        try:
+        with report_errors(self):
             try:
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
             except FileChanged:
@@ -346,12 +323,9 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
                     return
                 await self._screen_context.backend.criteria.read(self._eval_sets)
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._show_file(file, existed_before=existed)
-        others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
-        say(self, f"saved in {file.path}{others}; u undoes it")
+            self._show_file(file, existed_before=existed)
+            others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
+            say(self, f"saved in {file.path}{others}; u undoes it")
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
@@ -360,14 +334,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             say(self, "nothing was saved in this session")
             return
         existed = self._file.exists
-        try:
+        with report_errors(self):
             file = await self._screen_context.backend.criteria.undo(self._eval_sets)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        chosen = self._choice.config if self._choice is not None else None
-        self._show_file(file, existed_before=existed, chosen=chosen)
-        say(self, f"{file.path} is restored" if file.exists else f"{file.path} is deleted again")
+            chosen = self._choice.config if self._choice is not None else None
+            self._show_file(file, existed_before=existed, chosen=chosen)
+            say(self, f"{file.path} is restored" if file.exists else f"{file.path} is deleted again")
 
     @work(group="read")
     async def _read(self) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from textual.message import Message
 from textual.timer import Timer
@@ -20,7 +21,7 @@ from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 
 _HELD = 0.1  # seconds; if the cursor moves faster, a key is held down
 _SETTLE = 0.03  # seconds; while a key is held down, read a case only after this pause
@@ -90,16 +91,13 @@ class ReadController(Controller):
     @background(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
         """Read the project again, then select this case or eval set."""
-        try:
+        with report_errors(self.widget):
             project = await self.backend.project.reload()
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        await self._read_project(project)
-        if select is not None:
-            self.post_message(self.SelectionWanted(select))
-        await self._reread_addresses()  # an earlier reload may have been replaced before it did this
-        self.post_message(self.Reread())
+            await self._read_project(project)
+            if select is not None:
+                self.post_message(self.SelectionWanted(select))
+            await self._reread_addresses()  # an earlier reload may have been replaced before it did this
+            self.post_message(self.Reread())
 
     @background(group="open", exclusive=True)
     async def reload_with_addresses(self) -> None:
@@ -109,15 +107,12 @@ class ReadController(Controller):
             for each in self.state.browser.sets
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
-        try:
+        with report_errors(self.widget):
             await self.backend.call(lambda workspace: workspace.recordings.forget_addresses())
             project = await self.backend.project.reload()
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        await self._read_project(project)
-        await self._reread_addresses()
-        self.post_message(self.Reread())
+            await self._read_project(project)
+            await self._reread_addresses()
+            self.post_message(self.Reread())
 
     @background(group="read-again")
     async def reread_sets(self, eval_sets: frozenset[str]) -> None:
@@ -235,7 +230,7 @@ class ReadController(Controller):
                 self.state.list_set(read)
                 renamed += _find_possible_renames(listed, read)
             if listed.history_run is None:
-                if not await self._check_cases(listed):
+                if not await self.backend.call(partial(check_cases, eval_set=listed.relative)):
                     unchecked.append(listed)
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
@@ -244,18 +239,15 @@ class ReadController(Controller):
         if renamed:
             await self._read_renamed(renamed)
 
-    async def _check_cases(self, listed: ListedSet) -> bool:
-        return await self.backend.call(lambda workspace: check_cases(workspace, listed.relative))
-
     async def _show_problems(self, listed: ListedSet) -> None:
-        problems = await self.backend.call(lambda workspace: find_problems(workspace, listed.relative))
+        problems = await self.backend.call(partial(find_problems, eval_set=listed.relative))
         self.state.problems.set_problems_in_set(listed.relative, listed.target, problems)
 
     @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
         """Check the rest of large sets against the rules of ADK in the background."""
         for listed in sets:
-            while not await self._check_cases(listed):
+            while not await self.backend.call(partial(check_cases, eval_set=listed.relative)):
                 pass
             if self.state.browser.get_set(*listed.key) is not None:
                 await self._show_problems(listed)

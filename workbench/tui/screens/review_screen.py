@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 
 from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
 from workbench.tui.screen_context import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import LoadedCase
@@ -26,7 +24,7 @@ from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import find_edit_obstacle
 from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 
 _LOOK = 0.1  # seconds between two checks whether the case was rescored
 
@@ -41,6 +39,16 @@ class _ReviewedCase:
     hunks: Sequence[Hunk] = ()
 
 
+def _in_order(step: Callable[[ReviewScreen], Awaitable[None]]) -> Callable[[ReviewScreen], object]:
+    """Let an action begin after the actions before it have ended."""
+
+    @wraps(step)
+    def start(screen: ReviewScreen) -> object:
+        return screen._take(partial(step, screen))
+
+    return start
+
+
 class ReviewScreen(Dialog[CaseKey | None]):
     """Returns the case to edit; None if the review ended. `post` sends messages to the main screen."""
 
@@ -48,8 +56,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         "The cases that did not pass, one after the other. Accepting makes the actual side the new expectation and "
         "saves it at once; undo reverts that. You can continue a review after you left it for the editor."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("review",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
+    PLACES = ("review",)
 
     def __init__(self, context: ScreenContext, walk: ReviewWalk, post: Callable[[Message], object]) -> None:
         super().__init__()
@@ -85,29 +92,54 @@ class ReviewScreen(Dialog[CaseKey | None]):
         """Return True if an action is useful for the case. The others stay enabled, and show the reason."""
         return action not in ("accept_hunk", "accept_case", "edit") or not self._explain_uneditable()
 
-    def action_accept_hunk(self) -> None:
+    @_in_order
+    async def action_accept_hunk(self) -> None:
         """Accept the difference under the cursor."""
-        self._take(self._accept_hunk)
+        current = self.query_one(DiffView).current
+        await self._accept([] if current is None else [current], is_whole=False)
 
-    def action_accept_case(self) -> None:
+    @_in_order
+    async def action_accept_case(self) -> None:
         """Accept the whole case."""
-        self._take(self._accept_case)
+        await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
 
-    def action_skip(self) -> None:
+    @_in_order
+    async def action_skip(self) -> None:
         """Skip the case."""
-        self._take(self._skip)
+        self._walk.skip()
+        await self._show_case()
 
-    def action_back(self) -> None:
+    @_in_order
+    async def action_back(self) -> None:
         """Go to the previous case."""
-        self._take(self._go_back)
+        if self._walk.go_back():
+            await self._show_case()
 
-    def action_edit(self) -> None:
+    @_in_order
+    async def action_edit(self) -> None:
         """Leave the review to edit this case; the review can be continued."""
-        self._take(self._edit)
+        self.dismiss(self._walk.key)
 
-    def action_undo(self) -> None:
+    @_in_order
+    async def action_undo(self) -> None:
         """Undo the last acceptance, and show its case."""
-        self._take(self._undo)
+        key = self._walk.undo()
+        if key is None:
+            say(self, "nothing was accepted in this review")
+            return
+        with report_errors(self):
+            await self._screen_context.backend.edit(lambda workspace: workspace.documents.undo_newest(key.eval_set))
+        self._post(DocumentsChanged(frozenset([key.eval_set])))
+        await self._show_case()
+
+    @_in_order
+    async def action_quit(self) -> None:
+        """Show the summary; a second call closes the review."""
+        if self._walk.key is None or not self._walk.decisions:
+            self.dismiss(None)
+            return
+        self._walk.place = len(self._walk.keys)
+        await self._show_case()
 
     def action_step(self, by: int) -> None:
         """Go to another difference of the case."""
@@ -116,10 +148,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
     def action_cycle_level(self) -> None:
         """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
-
-    def action_quit(self) -> None:
-        """Show the summary; a second call closes the review."""
-        self._take(self._quit)
 
     @work(group="review", description="take")
     async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -130,24 +158,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
         async with self._steps:
             if self in self.app.screen_stack:  # no earlier step has left the review
                 await step()
-
-    async def _skip(self) -> None:
-        self._walk.skip()
-        await self._show_case()
-
-    async def _go_back(self) -> None:
-        if self._walk.go_back():
-            await self._show_case()
-
-    async def _edit(self) -> None:
-        self.dismiss(self._walk.key)
-
-    async def _quit(self) -> None:
-        if self._walk.key is None or not self._walk.decisions:
-            self.dismiss(None)
-            return
-        self._walk.place = len(self._walk.keys)
-        await self._show_case()
 
     def _explain_uneditable(self) -> str:
         """Return why the case cannot be edited; empty if it can."""
@@ -207,13 +217,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
             texts.append(f"! not accepted: {safe(reason)}")
         return [block for text in texts for block in (Paragraph.from_text(text, Style.ERROR), BLANK)]
 
-    async def _accept_hunk(self) -> None:
-        current = self.query_one(DiffView).current
-        await self._accept([] if current is None else [current], is_whole=False)
-
-    async def _accept_case(self) -> None:
-        await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
-
     async def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
         shown = self._shown
         if shown is None:
@@ -231,16 +234,4 @@ class ReviewScreen(Dialog[CaseKey | None]):
             self._walk.refuse(refused)
         else:
             self._walk.accept(is_done=len(found) == len(shown.hunks))
-        await self._show_case()
-
-    async def _undo(self) -> None:
-        key = self._walk.undo()
-        if key is None:
-            say(self, "nothing was accepted in this review")
-            return
-        try:
-            await self._screen_context.backend.edit(lambda workspace: workspace.documents.undo_newest(key.eval_set))
-        except StoreError as error:
-            say(self, str(error), severity="error")
-        self._post(DocumentsChanged(frozenset([key.eval_set])))
         await self._show_case()

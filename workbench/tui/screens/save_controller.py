@@ -26,7 +26,7 @@ from workbench.tui.screen_context import (
     background,
 )
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 
 if TYPE_CHECKING:
     from workbench.engine.open_documents import FoundEdits, OpenDocuments
@@ -95,7 +95,7 @@ class SaveController(Controller):
         if result is None or case is None or not can_save(result):
             say(self.widget, "there is no finished conversation of a simulated user here", severity="warning")
             return
-        try:
+        with report_errors(self.widget):
             eval_id = await self.backend.edit(
                 lambda workspace: workspace.documents.edit_and_save(
                     result.case.eval_set,
@@ -103,15 +103,8 @@ class SaveController(Controller):
                     label=f"save the conversation of {case.eval_id}",
                 )
             )
-        except (FileChanged, StoreError) as error:
-            say(self.widget, str(error), severity="error")
-            return
-        self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-        say(self.widget, f"saved as {eval_id}; u undoes it")
-
-    async def save_all(self) -> bool:
-        """Save every set with unsaved edits. Return False if one could not be saved."""
-        return await self.save_sets(await self.backend.call(list_unsaved))
+            self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
+            say(self.widget, f"saved as {eval_id}; u undoes it")
 
     async def save_sets(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. Return False if one could not be saved."""
@@ -133,7 +126,7 @@ class SaveController(Controller):
         answer = await self.app.push_screen_wait(ChooseScreen(question, choices))
         if answer is None:
             return False
-        return await (self.save_all() if answer == 0 else self._leave_for_later())
+        return await (self.save_sets(dirty) if answer == 0 else self._leave_for_later())
 
     @background(group="decide")
     async def decide(self, eval_set: str) -> None:
@@ -161,16 +154,13 @@ class SaveController(Controller):
     @background(group="edit_text")
     async def edit_case_text(self, key: CaseKey) -> None:
         """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
-        try:
+        with report_errors(self.widget):
             text, fault_of = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
             edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
             if edited is None:
                 return
             await self.backend.edit(lambda workspace: _write_case_text(workspace, key, edited))
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        self._post_changed([key.eval_set])
+            self._post_changed([key.eval_set])
 
     async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:

@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
-from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from workbench.model.evalset import DEFAULT_COUNT, MOST_SCENARIOS, ConversationScenario
+from workbench.model.evalset import DEFAULT_COUNT, MOST_SCENARIOS
 from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
-from workbench.store.errors import FileChanged, StoreError
-from workbench.store.files import derive_set_name
+from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import (
     add_scenarios,
     check_scenario_text,
-    find_new_sets,
     format_scenario,
     parse_scenario,
     start_generation,
 )
-from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen
+from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen, add_to_set, ask_new_set
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
+from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.browser_list import Row
-from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.project_state import explain_empty_selection
-from workbench.tui.state.text_layout import Line, plural, safe, safe_line
+from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine, say
 
 if TYPE_CHECKING:
     from workbench.engine.scenario_generation import Generation
+    from workbench.engine.workspace import Workspace
 
 
 # Dialogs: the progress of the generation, and the generated scenarios.
@@ -51,8 +46,7 @@ _UPDATE = 0.1  # seconds between two updates of the progress
 class WritingScreen(Dialog[None]):
     """Shows the progress of a generation. Closes when the generation ends."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("writing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("writing")]
+    PLACES = ("writing",)
 
     def __init__(self, generation: Generation, target: str) -> None:
         super().__init__()
@@ -86,8 +80,8 @@ class WritingScreen(Dialog[None]):
         self.query_one("#writing-progress", Static).update(Content(f"{safe(progress)} …"))
 
 
-class ScenariosScreen(MarkingScreen[GeneratedScenarios, Sequence[ConversationScenario] | None]):
-    """Returns the scenarios to save; None if the user cancels. Needs at least one scenario."""
+class ScenariosScreen(MarkingScreen[GeneratedScenarios]):
+    """Scenarios to save."""
 
     HELP: ClassVar[str] = (
         "Scenarios that a model wrote from the description of the agent. Review them: leave out or edit those that do "
@@ -95,17 +89,8 @@ class ScenariosScreen(MarkingScreen[GeneratedScenarios, Sequence[ConversationSce
     )
     ENTER = "keep or not"
     LETTERS = "letters of a scenario"
-    PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
-
-    def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
-        """Prepare the screen. `eval_set` is empty for a new set."""
-        super().__init__(scenarios)
-        self._eval_set = eval_set
-
-    def header_line(self) -> Line:
-        """Format the eval set and the number of scenarios to save."""
-        return self._rows.header_line(self._eval_set)
+    NONE_MARKED = "no scenario is kept: enter keeps the one under the cursor"
+    PLACES = ("scenarios",)
 
     @work(exclusive=True)
     async def action_edit(self) -> None:
@@ -116,13 +101,6 @@ class ScenariosScreen(MarkingScreen[GeneratedScenarios, Sequence[ConversationSce
         if edited is not None:
             self._rows.replace(parse_scenario(edited))
             self.show_rows()
-
-    def action_save(self) -> None:
-        """Close, and return the kept scenarios."""
-        if self._rows.marked:
-            self.dismiss(self._rows.marked_scenarios)
-        else:
-            say(self, "no scenario is kept: enter keeps the one under the cursor", severity="warning")
 
     @work(exclusive=True)
     async def cancel(self) -> None:
@@ -152,52 +130,36 @@ async def generate(widget: Widget, context: ScreenContext, row: Row | None, *, t
         if generation is None or generated is None:
             return False
         spent = spending_text(generation.list_spending())
-        scenarios = GeneratedScenarios(generated.scenarios, generated.notes, spent=spent)
-        chosen = await _choose_scenarios(widget.app, context, row, scenarios)
-        if chosen is not None:
-            await _save(widget, context, chosen, row=row, state=generated.state)
-            return True
+        scenarios = GeneratedScenarios(generated.scenarios, generated.notes, eval_set=row.eval_set, spent=spent)
+        while await widget.app.push_screen_wait(ScenariosScreen(scenarios)) is not None:
+            eval_set = row.eval_set or await ask_new_set(widget.app, context, row.target)
+            if eval_set is not None:
+                await _save(widget, context, scenarios, eval_set, row=row, state=generated.state)
+                return True
     except (GenerationError, StoreError) as error:
         say(widget, str(error), severity="error")
     return False
 
 
-class _Chosen(NamedTuple):
-    """The scenarios to save, and their eval set."""
-
-    scenarios: Sequence[ConversationScenario]
-    eval_set: str
-
-
-async def _choose_scenarios(
-    app: App[object], context: ScreenContext, row: Row, scenarios: GeneratedScenarios
-) -> _Chosen | None:
-    """Let the user choose scenarios and eval set. Return None if cancelled; a cancelled name leads back."""
-    while True:
-        kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
-        if kept is None:
-            return None
-        eval_set = row.eval_set or await ask_new_set(app, context, row.target)
-        if eval_set is not None:
-            return _Chosen(kept, eval_set)
-
-
-async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row: Row, state: Mapping[str, Any]) -> None:
-    """Add the scenarios to the set, and create it if it is new. Raises StoreError."""
-    kept, eval_set = chosen
-    if not row.eval_set:
-        set_id = derive_set_name(PurePosixPath(eval_set))
-        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
-        widget.post_message(ProjectChanged(select=eval_set))
+async def _save(
+    widget: Widget,
+    context: ScreenContext,
+    scenarios: GeneratedScenarios,
+    eval_set: str,
+    *,
+    row: Row,
+    state: Mapping[str, Any],
+) -> None:
+    """Add the marked scenarios to the set, and create it if it is new. Raises StoreError."""
+    kept = scenarios.marked_scenarios
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
-    try:
-        added = await context.backend.edit(
-            lambda workspace: add_scenarios(workspace, eval_set, kept, session_input=session_input)
-        )
-    except FileChanged:  # the edit is unsaved; the user chooses between the versions
-        widget.post_message(SaveWanted(eval_set))
+
+    def add(workspace: Workspace) -> Sequence[str]:
+        return add_scenarios(workspace, eval_set, kept, session_input=session_input)
+
+    added = await add_to_set(widget, context, eval_set, add, is_new=not row.eval_set)
+    if added is None:
         return
-    widget.post_message(DocumentsChanged(frozenset([eval_set])))
     duplicates = f", {len(kept) - len(added)} already existed" if len(added) < len(kept) else ""
     say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{duplicates}; u undoes it")
 
@@ -226,17 +188,3 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topi
     )
     await widget.app.push_screen_wait(WritingScreen(generation, row.target))
     return generation
-
-
-async def ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
-    """Ask for the file of the new set. Return None if the user goes back to the scenarios."""
-    sets = context.state.browser.file_sets
-    places = await context.backend.call(find_new_sets)
-    return await app.push_screen_wait(
-        AskScreen(
-            "File of the new eval set, relative to the project",
-            value=propose_set_name(sets, target=target, places=places),
-            check=lambda name: problem_of_set_name(name, sets=sets),
-            warn=lambda name: warning_of_set_name(name, target=target, places=places),
-        )
-    )

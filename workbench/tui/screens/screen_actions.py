@@ -86,7 +86,7 @@ class ScreenActions(StyledScreen[None]):
         if case is None:
             say(self, "select a failed case to shrink", severity="warning")
         elif not self.is_refused("shrink"):
-            self.open_shrinking(case)
+            self.shrinking.open(case)
 
     def action_why(self) -> None:
         """Find which parts of the instruction matter for the selected case."""
@@ -94,17 +94,7 @@ class ScreenActions(StyledScreen[None]):
         if case is None:
             say(self, "select a case: parts of its agent's instruction are left out", severity="warning")
         elif not self.is_refused("why"):
-            self.open_ablation(case)
-
-    @work(group="open_search", exclusive=True, description="open the search")
-    async def open_shrinking(self, case: CaseKey) -> None:
-        """Find what the failure of a case needs."""
-        await self.shrinking.open(case)
-
-    @work(group="open_search", exclusive=True, description="open the search")
-    async def open_ablation(self, case: CaseKey) -> None:
-        """Find which parts of the instruction matter for a case."""
-        await self.ablating.open(case)
+            self.ablating.open(case)
 
 
 Steps = TypeVar("Steps", bound="SearchSteps[Any]")
@@ -159,6 +149,7 @@ class SearchController(Controller, Generic[Steps, Engine]):
     @abstractmethod
     def _fail(self, engine: Engine | None, steps: Steps, problem: str) -> None: ...
 
+    @background(group="open_search", exclusive=True)
     async def open(self, case: CaseKey) -> None:
         """Show the search or the result for this case, or begin a search. A search for another case continues."""
         await self._compare_with_set()

@@ -41,6 +41,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     format_time_taken,
+    measure_line,
     plural,
     safe,
     safe_line,
@@ -176,11 +177,11 @@ def format_row(view: RowView, width: int) -> Line:
     if view.flag.text:
         lead = lead[:-1]
     marks = (view.edited, view.partly)
-    width_of_marks = sum(cell_len(piece.text) for piece in marks)
+    width_of_marks = measure_line(marks)
     fixed = len(lead) + cell_len(view.flag.text) + 2 + width_of_marks + cell_len(view.right.text) + 2
     room = width - fixed
     extra = (view.more, StyledText(" " if view.right.text else "")) if view.more.text else ()
-    width_of_extra = sum(cell_len(piece.text) for piece in extra)
+    width_of_extra = measure_line(extra)
     if cell_len(view.label.text) + width_of_extra <= room:
         room -= width_of_extra
     else:

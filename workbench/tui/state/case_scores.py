@@ -42,14 +42,15 @@ from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
     bar,
     compute_share,
     format_time_taken,
+    measure_line,
     safe,
     safe_line,
     shorten_name,
@@ -201,7 +202,8 @@ def find_metric_info(name: str) -> MetricInfo | None:
     known = known_metrics()
     if name in known:
         return known[name]
-    return max((info for info in known.values() if name.startswith(info.name)), key=_name_length, default=None)
+    found = (info for info in known.values() if name.startswith(info.name))
+    return max(found, key=lambda info: len(info.name), default=None)
 
 
 def describe_metric(name: str) -> list[Block]:
@@ -224,10 +226,6 @@ def format_range(info: MetricInfo) -> str:
     lowest = "…" if info.lowest is None else f"{info.lowest:g}"
     highest = "…" if info.highest is None else f"{info.highest:g}"
     return f"{lowest} to {highest}, {'lower' if info.lower_is_better else 'higher'} is better"
-
-
-def _name_length(info: MetricInfo) -> int:
-    return len(info.name)
 
 
 # A JSON value as an indented tree: one line for each key, long texts wrapped below it.
@@ -297,7 +295,7 @@ def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, 
         middle.append(
             StyledText(f"  {draw_metric_bar(metric, _calculate_mean(repeats), width=_BAR) or ' ' * _BAR}", badge.style)
         )
-    used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
+    used = cell_len(lead) + measure_line(tuple(middle)) + len(score)
     name = StyledText(
         shorten_name(safe_line(metric.name), max(width - used, 8)), Style.TEXT if is_reported else Style.STRONG
     )
@@ -485,7 +483,7 @@ _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
-class CaseScores(CursorRows):
+class CaseScores(ListRows):
     """Rows of a list: the metrics with a threshold, then those that are only reported."""
 
     def __init__(

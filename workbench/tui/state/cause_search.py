@@ -42,8 +42,8 @@ from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -68,7 +68,7 @@ _MINUTE = 60  # seconds
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
 
 
-class BisectSteps(CursorRows):
+class BisectSteps(ListRows):
     """Rows of a list: first the result, once there is one, then the commits in the order in which they came."""
 
     def __init__(self, case: CaseKey) -> None:
@@ -250,7 +250,7 @@ def find_change(before: Mapping[str, Any], now: Mapping[str, Any] | None) -> Cas
 Found = TypeVar("Found", bound=Shrunk | Ablated)
 
 
-class SearchSteps(CursorRows, Generic[Found]):
+class SearchSteps(ListRows, Generic[Found]):
     """Rows of a list: first the result so far, then what the search has tried."""
 
     COMMAND: ClassVar[str]
@@ -335,10 +335,6 @@ class SearchSteps(CursorRows, Generic[Found]):
         """The last execution of the row under the cursor."""
 
     # What the screen shows.
-
-    @abstractmethod
-    def line(self, index: int, width: int) -> Line:
-        """Format one row."""
 
     @abstractmethod
     def describe_end(self) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from rich.cells import cell_len
@@ -95,7 +96,7 @@ class CriteriaChoice(CursorRows):
     def config(self) -> EvalConfig:
         """Chosen criteria, with everything else from the file; the file's own config if nothing changed."""
         criteria = tuple(self._criteria[name] for name in self._selected_metrics)
-        if sorted(criteria, key=_get_metric) == sorted(self._file.criteria, key=_get_metric):
+        if sorted(criteria, key=attrgetter("metric")) == sorted(self._file.criteria, key=attrgetter("metric")):
             return self._file
         return self._file.model_copy(update={"criteria": criteria, "source": PICKER_SOURCE})
 
@@ -339,10 +340,6 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _get_metric(criterion: Criterion) -> str:
-    return criterion.metric
 
 
 def _is_within(problem: InvalidConfig, place: str) -> bool:
@@ -651,10 +648,11 @@ class GeneratedScenarios(MarkedRows):
     """Rows of generated scenarios, all marked at first. `notes` list replies that are not valid scenarios."""
 
     def __init__(
-        self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = (), *, spent: str = ""
+        self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = (), *, eval_set: str, spent: str = ""
     ) -> None:
-        """Make the rows. `spent` is the cost of generating them."""
+        """Make the rows. `eval_set` is empty for a new set, `spent` is the cost of generating the scenarios."""
         super().__init__(range(len(scenarios)))
+        self._eval_set = eval_set
         self._spent = f" · {safe_line(spent)}" if spent else ""
         self._scenarios = list(scenarios)
         self._notes = notes
@@ -685,10 +683,10 @@ class GeneratedScenarios(MarkedRows):
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))
         return (mark, StyledText(f"{persona} ", Style.KEY), StyledText(start, Style.TEXT if is_kept else Style.MUTED))
 
-    def header_line(self, eval_set: str) -> Line:
+    def header_line(self) -> Line:
         """Format the eval set and the number of marked scenarios."""
         found = f"{len(self.marked)} of {plural(len(self), 'scenario')} kept"
-        where = safe_line(eval_set) if eval_set else "a new eval set"
+        where = safe_line(self._eval_set) if self._eval_set else "a new eval set"
         return (
             StyledText(f" {found}", Style.HEADING),
             StyledText(f" · for {where} · nothing is saved yet{self._spent}", Style.MUTED),

@@ -46,10 +46,12 @@ from workbench.tui.state.text_layout import (
     cut_line,
     cut_parts,
     draw_track,
+    fill_line,
     fit_hints,
     format_set_name,
     keep_end,
     make_hint_line,
+    measure_line,
     plural,
     render_blocks,
     safe,
@@ -144,7 +146,7 @@ class Dashboard:
             self.move_to(self._spots.index(spot) + by)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to a case, at most to the first or last one; -1 is the last."""
+        """Move the cursor to a case, at most to the first or last one."""
         if self._spots:
             spot = self._spots[min(max(index, 0), len(self._spots) - 1)]
             self._selected = spot.section, spot.case
@@ -167,7 +169,9 @@ class Dashboard:
         if self._state.project is None or row is None or not self._state.browser.sets:
             self._spots = ()
             lines = render_blocks(self._state.detail(), width=width, side_by_side=False)
-            return lines if self._state.project is None else [*self._lay_out_start(width), *lines]
+            if self._state.project is not None:  # the keys that are useful if nothing is listed come first
+                lines = [_format_hints(self._state, _choose_start_keys(self._state), width), (), *lines]
+            return lines
         if self._state.shows_project:
             group: _Group = _ProjectGroup(self._state, (None, ""), self.report, self.problem, now)
         else:
@@ -180,10 +184,6 @@ class Dashboard:
         if spot is not None:
             lines[spot.line] = _highlight(lines[spot.line], spot.start, spot.end)
         return lines
-
-    def _lay_out_start(self, width: int) -> list[Line]:
-        """Lay out the keys that are useful if nothing is listed."""
-        return [_format_hints(self._state, _choose_start_keys(self._state), width), ()]
 
     def _place(self, group: _Group, width: int, height: int) -> list[_Placed]:
         if width < _TWO_COLUMNS_FROM:
@@ -246,7 +246,7 @@ def _lay_out_section(section: _Section, width: int, height: int) -> Iterator[_Pl
     if has_more:
         shown = section.rows[: height - 1]
     for row in shown:
-        line = _pad_line(cut_line(row.line, width), width)
+        line = fill_line(row.line, width)
         yield line, (() if row.case is None else (Spot(section.title, row.case, 0, 0, width),))
     if has_more:
         yield (StyledText(f"… {total - len(shown):,} more", Style.MUTED),), ()
@@ -257,7 +257,7 @@ def _join_columns(left: Iterable[_Placed], right: Iterable[_Placed], start: int)
     nothing: _Placed = ((), ())
     for (one, its_spots), (other, more_spots) in zip_longest(left, right, fillvalue=nothing):
         moved = (spot._replace(start=spot.start + start, end=spot.end + start) for spot in more_spots)
-        joined.append(((*_pad_line(one, start), *other), (*its_spots, *moved)))
+        joined.append(((*fill_line(one, start), *other), (*its_spots, *moved)))
     return joined
 
 
@@ -280,11 +280,6 @@ def _highlight(line: Line, start: int, end: int) -> Line:
             after.append(piece)
         position += cell_len(piece.text)
     return (*before, StyledText(inside, Style.CURSOR), *after)
-
-
-def _pad_line(line: Line, width: int) -> Line:
-    gap = width - sum(cell_len(piece.text) for piece in line)
-    return (*line, StyledText(" " * gap)) if gap > 0 else line
 
 
 def _pad(text: str, width: int) -> str:
@@ -406,7 +401,7 @@ class _Group:
                 if has_outdated and badge is STALE:
                     pieces.append(StyledText(f" ({describe_outdated(self._stale)})", Style.MUTED))
             line = tuple(pieces)
-            if sum(cell_len(piece.text) for piece in line) <= width:
+            if measure_line(line) <= width:
                 break
         return cut_line(line, width)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import chain, islice, pairwise
-from typing import Generic, Protocol, TypeVar
 
 from rich.cells import cell_len
 
@@ -23,11 +22,12 @@ from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import (
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Style,
     StyledText,
     cut_line,
+    measure_line,
     plural,
     safe_line,
     shorten,
@@ -203,37 +203,16 @@ def _spread(word: str, name: str) -> list[int]:
 # Rows of a dialog that follow a typed text.
 
 
-class SelectableRows(Protocol):
-    """Rows with a cursor that the user moves, and separators that cannot be selected."""
-
-    @property
-    def cursor(self) -> int:
-        """Index of the selected row."""
-
-    def __len__(self) -> int: ...
-
-    def line(self, index: int, width: int) -> Line:
-        """Format one row."""
-
-    def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-
-
-R = TypeVar("R", bound=SelectableRows)
-
 _WIDE = 1_000  # cells of a row of which the text is searched
 
 
-class FilteredRows(CursorRows, Generic[R]):
+class FilteredRows(ListRows):
     """Those of some rows whose text matches a typed text, in their order. The cursor is that of the rows.
 
     If no row matches, the rows stay as they are, so that a row is always selected.
     """
 
-    def __init__(self, rows: R) -> None:
+    def __init__(self, rows: ListRows) -> None:
         self.rows = rows
         self.is_found = True  # False if no row matches the text
         self._pattern = Pattern("")
@@ -285,30 +264,16 @@ class FilteredRows(CursorRows, Generic[R]):
         line = self.rows.line(self._listed[index], width)
         return mark(line, self._pattern.find(_join(line))) if self._pattern.words else line
 
+    def blocks(self) -> Sequence[Block]:
+        """Describe the selected row."""
+        return self.rows.blocks()
+
     def can_select(self, index: int) -> bool:
         """Return False for a separator."""
         return self.rows.can_select(self._listed[index])
 
     def _matches(self, index: int) -> bool:
         return self.rows.can_select(index) and self._pattern.matches_row(_join(self.rows.line(index, _WIDE)))
-
-
-class DescribedRows(SelectableRows, Protocol):
-    """Rows with details of the selected one."""
-
-    def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
-
-
-D = TypeVar("D", bound=DescribedRows)
-
-
-class FilteredDetails(FilteredRows[D]):
-    """Filtered rows with details of the selected one."""
-
-    def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
-        return self.rows.blocks()
 
 
 def _join(line: Line) -> str:
@@ -486,7 +451,7 @@ class _Found:
         return next(rank for rank, indexes in enumerate(self.ranked) if indexes)
 
 
-class Finder(CursorRows):
+class Finder(ListRows):
     """Groups of items that match a typed text, each below its title, the best first.
 
     Without a text, the recent items and the actions are listed; with a `scope`, all items of this kind.
@@ -567,7 +532,7 @@ class Finder(CursorRows):
         if row.detail and room >= min(_LEAST_DETAIL, cell_len(row.detail) + 2):
             detail = cut_line((StyledText(f"  {row.detail}", Style.MUTED),), room)
             pieces += mark(detail, self._pattern.find_words(_join(detail)))
-            room -= sum(cell_len(piece.text) for piece in detail)
+            room -= measure_line(detail)
         if row.keys:
             pieces += [StyledText(" " * (max(room, 0) + 2)), StyledText(row.keys, Style.KEY)]
         return cut_line(tuple(pieces), width)

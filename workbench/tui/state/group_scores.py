@@ -10,8 +10,6 @@ from decimal import Decimal
 from statistics import fmean, quantiles, stdev
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
 from workbench.model.text import format_measured, format_threshold, score_text
@@ -22,14 +20,14 @@ from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
     bar,
     compute_share,
-    cut_line,
+    fill_line,
     histogram,
     plural,
     safe_line,
@@ -292,7 +290,7 @@ class _Row:
     worst: WorstCase | None = None
 
 
-class GroupScores(CursorRows):
+class GroupScores(ListRows):
     """Rows for a list."""
 
     def __init__(self, spread: GroupSummary, *, stale: int) -> None:
@@ -395,20 +393,15 @@ def _format_metric(metric: MetricSummary, *, is_unfolded: bool, width: int) -> L
     room = max(width - len(lead) - len(numbers) - len(picture), 8)
     short = f"  ✗ {metric.failed:,}" if metric.failed else ""
     errors = f"  ! {metric.errors:,}" if metric.errors else ""
-    name = cut_line(
-        (StyledText(safe_line(metric.name)), StyledText(short, Style.FAILED), StyledText(errors, Style.ERROR)), room
-    )
-    gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 0)
-    return (StyledText(lead), *name, StyledText(gap), StyledText(picture, style), StyledText(numbers, style))
+    name = StyledText(safe_line(metric.name)), StyledText(short, Style.FAILED), StyledText(errors, Style.ERROR)
+    return (StyledText(lead), *fill_line(name, room), StyledText(picture, style), StyledText(numbers, style))
 
 
 def _format_worst(worst: WorstCase, *, width: int) -> Line:
     name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
     score = f"{score_text(worst.score)} "
     room = max(width - len(score) - 5, 8)
-    label = cut_line((StyledText(safe_line(name)),), room)
-    gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
-    return (StyledText("     "), *label, StyledText(gap), StyledText(score, Style.KEY))
+    return (StyledText("     "), *fill_line((StyledText(safe_line(name)),), room), StyledText(score, Style.KEY))
 
 
 def _format_mean(metric: MetricSummary) -> str:

@@ -57,8 +57,8 @@ from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -68,6 +68,7 @@ from workbench.tui.state.text_layout import (
     cut_parts,
     format_set_name,
     format_time_taken,
+    measure_line,
     plural,
     safe,
     safe_line,
@@ -107,7 +108,7 @@ class FoldRow:
     is_open: bool
 
 
-class ComparedCases(CursorRows):
+class ComparedCases(ListRows):
     """Rows of a list: cases in both runs, then cases in only one, folded if there are many.
 
     With `only_flips`, only regressions, fixes and flaky cases.
@@ -142,7 +143,7 @@ class ComparedCases(CursorRows):
             *_format_verdict(case.after, width),
         )
         scores = [StyledText(f" {_format_largest_change(case)}", Style.KEY)] if width >= _SCORES_FROM else []
-        room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
+        room = width - measure_line((lead, *verdicts, *scores))
         is_repeated = (case.case.eval_id, case.case.occurrence) in self._repeated_ids
         eval_set = format_set_name(case.case.eval_set) if is_repeated else ""
         pieces = (
@@ -358,7 +359,7 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class Executions(CursorRows):
+class Executions(ListRows):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:
@@ -446,7 +447,7 @@ class Executions(CursorRows):
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
         blocks += self._describe_changes()
         blocks += _describe_scores(self.history.executions[self.cursor].metrics)
-        blocks += describe_criteria(self._find_config(run), self.history.case.eval_set)
+        blocks += describe_criteria(run.criteria.get(self.history.case.eval_set), self.history.case.eval_set)
         return [*blocks, *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
@@ -502,9 +503,6 @@ class Executions(CursorRows):
         criteria = {name: config for name, config in run.criteria.items() if name == self.history.case.eval_set}
         return run.model_copy(update={"criteria": criteria})
 
-    def _find_config(self, run: StoredRun) -> EvalConfig | None:
-        return run.criteria.get(self.history.case.eval_set)
-
     def _find_older(self, index: int) -> StoredJob | None:
         """Find the newest execution of an earlier run."""
         run_id = self.history.executions[index].job.run_id
@@ -517,39 +515,26 @@ class Executions(CursorRows):
         return older is not None and any(True for _ in self._list_differences(older, keys))
 
     def _list_differences(self, job: StoredJob, other: CaseHashes) -> Iterator[str]:
-        if self.history.is_from_history:
-            return _compare_row(job, other)
-        return (_compare_recorded if self.history.is_recorded else _compare_case)(job, other)
+        """List what differs between two executions, by their hashes; an unknown hash differs from none."""
+        rows, recordings = self.history.is_from_history, self.history.is_recorded
+        if job.execution_key and other.execution and job.execution_key != other.execution:
+            yield _OTHER_ROW if rows else _OTHER_RECORDING if recordings else _OTHER_INPUT
+            if rows or recordings:
+                return  # this hash covers the whole row or recording
+        if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+            yield _OTHER_REFERENCE if rows else _OTHER_CRITERIA if recordings else _OTHER_EXPECTATIONS
 
     def _has_repeats(self, run_id: str) -> bool:
         run = self.history.runs[run_id]
         return bool(run.options.get("runs", 1) != 1)
 
 
-def _compare_case(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a case, by its hashes."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "agent input: prompts, session or scenario of the case, or settings of the target"
-    if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "expectations of the case, or criteria"
-
-
-def _compare_row(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a row. One hash covers the whole row if its answer was recorded."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "the row: its prompt, answer or reference"
-    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "the reference of the row, or the metrics"
-
-
-def _compare_recorded(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a recording, in rows or in sessions compared with an eval set."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "the recording: its prompt, answer or reference, or settings of the target"
-    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "criteria"
-
-
+_OTHER_INPUT = "agent input: prompts, session or scenario of the case, or settings of the target"
+_OTHER_EXPECTATIONS = "expectations of the case, or criteria"
+_OTHER_ROW = "the row: its prompt, answer or reference"
+_OTHER_REFERENCE = "the reference of the row, or the metrics"
+_OTHER_RECORDING = "the recording: its prompt, answer or reference, or settings of the target"
+_OTHER_CRITERIA = "criteria"
 _SCORE_WIDTH = 16  # cells of a symbol, and of a score with its threshold
 
 
@@ -575,7 +560,7 @@ _BAR_FROM = 60  # minimum cells of a row with a bar
 _MOST_CONFIGS = 5
 
 
-class GroupRuns(CursorRows):
+class GroupRuns(ListRows):
     """Rows of a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:

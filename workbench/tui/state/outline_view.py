@@ -10,7 +10,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from workbench.tui.state.case_outline import Input, Kind, Place, Row
-from workbench.tui.state.text_layout import Line, Style, StyledText, plural, safe, safe_line, wrap
+from workbench.tui.state.text_layout import Line, Style, StyledText, measure_line, plural, safe, safe_line, wrap
 
 MOST_LINES = 10
 """Maximum lines of a text in the outline. The rest is counted there; the text field shows all of it."""
@@ -117,7 +117,7 @@ class OutlineView:
         following = self._starts[index + 1] if index + 1 < len(self.rows) else self._length
         if following - self._starts[index] > 1:
             return None
-        return self._starts[index], sum(cell_len(piece.text) for piece in self._lead(index))
+        return self._starts[index], measure_line(tuple(self._lead(index)))
 
     def find_rows(self, places: Iterable[Place]) -> frozenset[int]:
         """Return the indexes of the rows that show these places, and of all rows below them."""

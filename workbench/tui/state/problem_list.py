@@ -16,8 +16,8 @@ from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.state.text_layout import (
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -116,7 +116,7 @@ class LoggedMessage:
 
 
 @dataclass
-class Problems(CursorRows):
+class Problems(ListRows):
     """The problems of all sources, then the messages of the screen, as a list with a cursor."""
 
     _messages: deque[LoggedMessage] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
@@ -345,7 +345,7 @@ def _convert_set_problem(eval_set: str, target: str, problem: SetProblem) -> Lis
 
 
 @dataclass
-class RecoveryList(CursorRows):
+class RecoveryList(ListRows):
     """Recovered edits, newest first, with a cursor. `now` is the present time."""
 
     found: Sequence[FoundEdits]

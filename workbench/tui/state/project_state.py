@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePath
 
-from rich.cells import cell_len
-
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
@@ -49,7 +47,9 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    fill_line,
     fit_parts,
+    measure_line,
     safe_line,
 )
 from workbench.tui.state.watch_state import WatchState
@@ -440,10 +440,9 @@ class ProjectState:
     def header(self, width: int) -> Line:
         """Format the line at the top for a width."""
         right = (*self.watch.header(width), *self._format_judges(width))
-        room = width - sum(cell_len(piece.text) for piece in right)
-        left = cut_line(self._format_project(room), room)
-        gap = room - sum(cell_len(piece.text) for piece in left)
-        return (*left, StyledText(" " * gap), *right) if right else left
+        room = width - measure_line(right)
+        project = self._format_project(room)
+        return (*fill_line(project, room), *right) if right else cut_line(project, room)
 
     def _format_judges(self, width: int) -> Line:
         judges = self.browser.judges

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import isfinite, nan, sqrt
+from operator import attrgetter, itemgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -34,12 +35,13 @@ from workbench.tui.state.case_status import (
 )
 from workbench.tui.state.finder import Pattern
 from workbench.tui.state.text_layout import (
-    CursorRows,
     Line,
+    ListRows,
     RankedPart,
     Style,
     StyledText,
     cut_line,
+    fill_line,
     fit_parts,
     format_set_name,
     format_time_taken,
@@ -321,10 +323,6 @@ def _format_calls(row: TableRow) -> StyledText:
     return StyledText(f"{made}/{row.expected_calls}", Style.WARNING if differs else Style.TEXT)
 
 
-def _get_latency(row: TableRow) -> float:
-    return row.latency
-
-
 _LEADING = (
     Column(
         EVAL_SET,
@@ -346,8 +344,8 @@ _FACTS = (
         "latency",
         10,
         lambda row: StyledText(format_time_taken(row.latency)),
-        _get_latency,
-        _get_latency,
+        attrgetter("latency"),
+        attrgetter("latency"),
         format_time_taken,
     ),
     Column(
@@ -447,7 +445,7 @@ _LEAST_ID_WIDTH = 14
 _AROUND_NAME = 3  # blanks before and after the name
 
 
-class ResultTable(CursorRows):
+class ResultTable(ListRows):
     """Rows of a list, with a second cursor on a column."""
 
     def __init__(self) -> None:
@@ -578,7 +576,7 @@ class ResultTable(CursorRows):
         room = width - self._find_id_width(width)
         self._offset = min(self._offset, self.column)
         columns = self.columns
-        while self._offset < self.column and _sum_widths(columns[self._offset : self.column + 1]) > room:
+        while self._offset < self.column and sum(each.width for each in columns[self._offset : self.column + 1]) > room:
             self._offset += 1
 
     def format_titles(self, width: int) -> Line:
@@ -647,7 +645,7 @@ class ResultTable(CursorRows):
                 absent.append(row)
             else:
                 known.append((value, row))
-        known.sort(key=_get_value, reverse=self.is_descending)
+        known.sort(key=itemgetter(0), reverse=self.is_descending)
         return [*(row for _, row in known), *absent]
 
     def _calculate_statistics(self, column: Column) -> tuple[float | None, float | None]:
@@ -685,14 +683,5 @@ class ResultTable(CursorRows):
         return cut_line(tuple(pieces), width)
 
 
-def _pad_cell(piece: StyledText, width: int) -> list[StyledText]:
-    shown = cut_line((piece,), width - 2)
-    return [*shown, StyledText(" " * (width - sum(cell_len(part.text) for part in shown)))]
-
-
-def _sum_widths(columns: Sequence[Column]) -> int:
-    return sum(column.width for column in columns)
-
-
-def _get_value(pair: tuple[float | str, TableRow]) -> float | str:
-    return pair[0]
+def _pad_cell(piece: StyledText, width: int) -> Line:
+    return fill_line(cut_line((piece,), width - 2), width)

@@ -18,12 +18,12 @@ from workbench.tui.state.case_filter import Order
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
-    cut_line,
+    fill_line,
     format_count,
     plural,
     safe_line,
@@ -65,7 +65,7 @@ class PlannedRun:
     folder: Path
 
 
-class PlanSettings(CursorRows):
+class PlanSettings(ListRows):
     """Settings that can be changed before a run starts, as rows of a `RowList`."""
 
     def __init__(self, planned: PlannedRun) -> None:
@@ -81,10 +81,9 @@ class PlanSettings(CursorRows):
         longest = max(len(f"{value:g}") for value in self._values.values())
         room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
         digits = min(max(width - room - len(f"  {mark}"), longest), _VALUE)
-        label = cut_line((StyledText(f" {words} "),), room)
-        gap = " " * (room - sum(len(piece.text) for piece in label))
+        label = fill_line((StyledText(f" {words} "),), room)
         value = f"{self._values[name]:>{digits}g}  "
-        return (*label, StyledText(gap), StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
+        return (*label, StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
 
     @property
     def selected_setting(self) -> tuple[Setting, str, float]:

@@ -32,6 +32,7 @@ from workbench.report.text_report import quota_wait_text, spending_text
 from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, get_badge, get_state
 from workbench.tui.state.text_layout import (
     Line,
+    ListRows,
     RankedPart,
     Style,
     StyledText,
@@ -39,6 +40,7 @@ from workbench.tui.state.text_layout import (
     format_count,
     format_time_taken,
     keep_end,
+    measure_line,
     plural,
     safe_line,
     shorten,
@@ -73,7 +75,7 @@ def format_project_line(
         after = [StyledText(f"   {' · '.join(shown)}", Style.MUTED)] if shown else []
         after += progress
         # A long folder name is cut at its start, because its end says most.
-        left = width - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
+        left = width - measure_line((*before, *after)) - 2
         if left >= min(_SHORTEST_FOLDER, cell_len(root)):
             break
     return (*before, StyledText(f" {keep_end(safe_line(root), max(left, _SHORTEST_FOLDER))}"), *after)
@@ -530,7 +532,7 @@ class _Section:
     find: Callable[[Identity], int | None]
 
 
-class RunRows:
+class RunRows(ListRows):
     """Rows of one run for a `RowList`, as of the last `update`.
 
     The cursor stays on its job while rows appear and disappear.
@@ -539,20 +541,14 @@ class RunRows:
     def __init__(self) -> None:
         self._sections: Sequence[_Section] = ()
         self._now = 0.0
-        self._cursor = 0
         self._selected: tuple[str, Identity] | None = None  # section and identity of the selected row
         self._repeats = False
         self._has_ended = False
 
     @property
-    def cursor(self) -> int:
-        """Index of the selected row."""
-        return self._cursor
-
-    @property
     def selected_job(self) -> JobKey | None:
         """Job of the selected row; the first one of a group of failures."""
-        entry = self._find_entry(self._cursor)[1]
+        entry = self._find_entry(self.cursor)[1]
         if isinstance(entry, FailureGroup):
             return next(iter(entry.jobs), None)
         return _get_job(entry)
@@ -560,18 +556,18 @@ class RunRows:
     @property
     def selected_failures(self) -> Sequence[JobKey]:
         """Jobs of the selected group of failures."""
-        entry = self._find_entry(self._cursor)[1]
+        entry = self._find_entry(self.cursor)[1]
         return tuple(entry.jobs) if isinstance(entry, FailureGroup) else ()
 
     @property
     def is_stoppable(self) -> bool:
         """True if the selected row is an unfinished job."""
-        return isinstance(self._find_entry(self._cursor)[1], RunningJob | _Waiting)
+        return isinstance(self._find_entry(self.cursor)[1], RunningJob | _Waiting)
 
     @property
     def is_waiting(self) -> bool:
         """True if the selected row is a job that has not started."""
-        return isinstance(self._find_entry(self._cursor)[1], _Waiting)
+        return isinstance(self._find_entry(self.cursor)[1], _Waiting)
 
     def update(self, progress: RunProgress, *, now: float) -> None:
         """Update the rows from the progress of a run."""
@@ -585,12 +581,12 @@ class RunRows:
 
     def move(self, by: int) -> None:
         """Move the cursor by a number of rows."""
-        self.move_to(self._cursor + by)
+        self.move_to(self.cursor + by)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, or on the first or last row if the index is out of range."""
-        self._cursor = min(max(index, 0), max(len(self) - 1, 0))
-        section, entry = self._find_entry(self._cursor)
+        self.cursor = min(max(index, 0), max(len(self) - 1, 0))
+        section, entry = self._find_entry(self.cursor)
         self._selected = None
         if isinstance(entry, FailureGroup):
             self._selected = section, (entry.state, entry.message)
@@ -650,7 +646,7 @@ class RunRows:
     def _restore_cursor(self) -> None:
         """Keep the cursor on its job or group, perhaps in another section; else at its index."""
         if self._selected is None:
-            self._cursor = min(self._cursor, max(len(self) - 1, 0))
+            self.cursor = min(self.cursor, max(len(self) - 1, 0))
             return
         name, identity = self._selected
         elsewhere = None
@@ -662,7 +658,7 @@ class RunRows:
                 if section.name == name:
                     break
             start += len(section.entries) + 1
-        self.move_to(self._cursor if elsewhere is None else elsewhere)
+        self.move_to(self.cursor if elsewhere is None else elsewhere)
 
 
 def format_summary(progress: RunProgress, *, now: float, width: int) -> tuple[Line, Line]:

@@ -192,7 +192,7 @@ def measure_line(line: Line) -> int:
 
 def cut_line(line: Line, width: int) -> Line:
     """Cut a line to `width` cells. A cut line ends with an ellipsis, unless only blanks at its end are cut."""
-    too_long = sum(cell_len(piece.text) for piece in line) - width
+    too_long = measure_line(line) - width
     if too_long <= 0:
         return line
     end = line[-1].text if line else ""
@@ -211,11 +211,17 @@ def cut_line(line: Line, width: int) -> Line:
     return (*pieces, StyledText("…" if width > 0 else "", Style.MUTED))
 
 
+def fill_line(line: Line, width: int) -> Line:
+    """Cut a line to `width` cells, or append blanks up to this width."""
+    gap = width - measure_line(line)
+    return (*line, StyledText(" " * gap)) if gap > 0 else cut_line(line, width)
+
+
 def add_fitting(line: Line, parts: Iterable[Line], width: int) -> Line:
     """Append parts to a line, each with its own blanks before it, up to the first that does not fit."""
-    left = width - sum(cell_len(piece.text) for piece in line)
+    left = width - measure_line(line)
     for part in parts:
-        left -= sum(cell_len(piece.text) for piece in part)
+        left -= measure_line(part)
         if left < 0:
             break
         line = (*line, *part)
@@ -456,8 +462,7 @@ def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
         other = right[number] if number < len(right) else ()
-        gap = side_width + 1 - sum(cell_len(piece.text) for piece in one)
-        yield (*one, StyledText(" " * gap), StyledText(_SEPARATOR, Style.MUTED), *other)
+        yield (*fill_line(one, side_width + 1), StyledText(_SEPARATOR, Style.MUTED), *other)
 
 
 def _side_lines(block: SideBySide, side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
@@ -676,19 +681,27 @@ class CursorRows(ABC):
         return next(filter(self.can_select, places), otherwise)
 
 
-class MarkedRows(CursorRows):
-    """Rows that the user marks, for example those to save, with details of the one under the cursor."""
+class ListRows(CursorRows):
+    """Rows of a list with a cursor, perhaps with details of the row under it."""
+
+    @abstractmethod
+    def line(self, index: int, width: int) -> Line:
+        """Format one row; the list cuts it to `width` cells."""
+
+    def blocks(self) -> Sequence[Block]:
+        """Describe the row under the cursor."""
+        return ()
+
+
+class MarkedRows(ListRows):
+    """Rows that the user marks, for example those to save."""
 
     def __init__(self, marked: Iterable[int] = ()) -> None:
         self.marked = set(marked)
 
     @abstractmethod
-    def line(self, index: int, width: int) -> Line:
-        """Format one row."""
-
-    @abstractmethod
-    def blocks(self) -> Sequence[Block]:
-        """Describe the row under the cursor."""
+    def header_line(self) -> Line:
+        """Say what the rows are, and how many are marked."""
 
     def can_mark(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude rows
         """Return False for a row that cannot be marked."""

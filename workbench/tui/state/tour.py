@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from rich.cells import cell_len
-
 from workbench.model.text import format_duration
 from workbench.store.toml_files import Layout
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
@@ -21,7 +19,8 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
-    cut_line,
+    fill_line,
+    measure_line,
     plural,
     render_blocks,
 )
@@ -414,12 +413,10 @@ class Tour:
         right: list[StyledText] = []
         for action_id, words in keys:
             right += [StyledText(f"  {find_key(action_id)}", Style.KEY), StyledText(f" {words}", Style.MUTED)]
-        room = width - sum(cell_len(piece.text) for piece in right)
-        left = cut_line(left, room)
-        gap = StyledText(" " * max(room - sum(cell_len(piece.text) for piece in left), 0))
         hint = _OVER if step is None else step.hint(replace(view, seen=frozenset(self._seen)))
         text = Paragraph(tuple(_style_keys(hint, find_key)))
-        return [(*left, gap, *right), *render_blocks([text], width=width, side_by_side=False)]
+        head = (*fill_line(left, width - measure_line(tuple(right))), *right)
+        return [head, *render_blocks([text], width=width, side_by_side=False)]
 
 
 def _style_keys(hint: str, find_key: Callable[[str], str]) -> Iterator[StyledText]:

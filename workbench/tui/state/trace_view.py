@@ -20,10 +20,13 @@ from workbench.tui.state.text_layout import (
     BLANK,
     Block,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
     cut_line,
+    fill_line,
+    measure_line,
     plural,
     safe,
     safe_line,
@@ -134,7 +137,7 @@ def span_row(
         _describe_simulator(span),
         *_name_notes(node, folded=folded, flat=flat, slowest=slowest),
     )
-    room = columns.name - sum(cell_len(piece.text) for piece in (*head, *notes))
+    room = columns.name - measure_line((*head, *notes))
     head = (*head, *_format_values(span, room), *notes)
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
 
@@ -165,8 +168,7 @@ def _format_values(span: Span, room: int) -> Line:
     # Both may be cut, but some of the result stays visible.
     left = room - min(cell_len(shown), max(room // 3, room - cell_len(call)))
     line = cut_line((StyledText(call, Style.MUTED),), left)
-    used = sum(cell_len(piece.text) for piece in line)
-    return (*line, *cut_line((StyledText(shown),), room - used))
+    return (*line, *cut_line((StyledText(shown),), room - measure_line(line)))
 
 
 def _clip(value: Any, depth: int = 3) -> Any:
@@ -204,9 +206,7 @@ def _indent(depth: int, width: int) -> str:
 
 
 def _name(pieces: Line, width: int) -> Line:
-    line = cut_line(tuple(piece for piece in pieces if piece.text), width)
-    used = sum(cell_len(piece.text) for piece in line)
-    return (*line, StyledText(" " * max(width - used, 0)))
+    return fill_line(tuple(piece for piece in pieces if piece.text), width)
 
 
 def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Line:
@@ -254,7 +254,7 @@ _KINDS: tuple[SpanKind | None, ...] = (
 )
 
 
-class TraceView:
+class TraceView(ListRows):
     """The rows of the trace of one session. A source for a row list."""
 
     def __init__(self) -> None:
@@ -269,7 +269,6 @@ class TraceView:
         self._folded: set[SpanKey] = set()
         self._rows: list[TraceRow] = []
         self._places: dict[SpanKey, int] = {}
-        self._cursor = 0
 
     def show(
         self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str], *, is_live: bool = False
@@ -286,14 +285,9 @@ class TraceView:
     def forget(self) -> None:
         """Reset folds and cursor before another session is shown."""
         self._folded.clear()
-        self._rows, self._places, self._cursor = [], {}, 0
+        self._rows, self._places, self.cursor = [], {}, 0
 
     # The listed rows.
-
-    @property
-    def cursor(self) -> int:
-        """The index of the selected row."""
-        return self._cursor
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -323,7 +317,7 @@ class TraceView:
     @property
     def selection(self) -> TraceRow | None:
         """The row at the cursor."""
-        return self._rows[self._cursor] if self._rows else None
+        return self._rows[self.cursor] if self._rows else None
 
     @property
     def is_filtered(self) -> bool:
@@ -336,14 +330,6 @@ class TraceView:
 
     # Moving.
 
-    def move(self, by: int) -> None:
-        """Move the cursor by a number of rows, up to the ends."""
-        self.move_to(self._cursor + by)
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row. Beyond an end, use the row at that end."""
-        self._cursor = min(max(index, 0), max(len(self._rows) - 1, 0))
-
     def select_span(self, key: SpanKey) -> bool:
         """Put the cursor on a span. Unfold its parents, and end filters that hide it. Return False if it is unknown."""
         node = self.tree.nodes.get(key)
@@ -354,7 +340,7 @@ class TraceView:
             if not self._lists(node):
                 self.errors_only, self.kind = False, None
             self._list([])
-        self._cursor = self._places[key]
+        self.cursor = self._places[key]
         return True
 
     def go_to_slowest(self) -> bool:
@@ -399,7 +385,7 @@ class TraceView:
         around = _keys_above(row)[1:]
         place = next((self._places[key] for key in around if key in self._places), None)
         if place is not None:
-            self._cursor = place
+            self.cursor = place
 
     def unfold(self) -> None:
         """Unfold the selected row. If it is unfolded, go to its first child."""
@@ -467,14 +453,11 @@ class TraceView:
         turn = self.selection.key.turn if self.selection is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
-        left = cut_line((StyledText(what, Style.MUTED),), columns.name)
-        used = sum(len(piece.text) for piece in left)
         head = f"{'time':>{columns.time - 1}} " if columns.time else ""
         head += f"{'tokens':>{columns.tokens - 1}} " if columns.tokens else ""
         labels = axis.labels() if axis is not None else ""
         return (
-            *left,
-            StyledText(" " * (columns.name - used)),
+            *fill_line((StyledText(what, Style.MUTED),), columns.name),
             StyledText(head, Style.MUTED),
             StyledText(labels, Style.MUTED),
         )
@@ -547,7 +530,7 @@ class TraceView:
             if turn.key not in self._folded:
                 self._list_spans(turn)
         self._places = {row.key: place for place, row in enumerate(self._rows)}
-        self.move_to(next((self._places[key] for key in prefer if key in self._places), self._cursor))
+        self.move_to(next((self._places[key] for key in prefer if key in self._places), self.cursor))
 
     def _list_spans(self, turn: TurnNode) -> None:
         waiting = list(reversed(turn.roots))
@@ -582,11 +565,6 @@ _NOT_STORED = (
 )
 
 
-def explain_absence(subject: Subject) -> list[Block]:
-    """Return the blocks that explain why a case has no steps."""
-    return list(_blocks(subject))
-
-
 def list_prompts(subject: Subject) -> tuple[str, ...]:
     """Return the user messages of the case by turn; of a scenario only the first one is known."""
     case = subject.case
@@ -597,7 +575,8 @@ def list_prompts(subject: Subject) -> tuple[str, ...]:
     return tuple(invocation.user_content.text() for invocation in case.conversation or ())
 
 
-def _blocks(subject: Subject) -> Iterator[Block]:
+def explain_absence(subject: Subject) -> Iterator[Block]:
+    """Explain why a case has no steps, and what to do."""
     result, record = subject.result, subject.record
     if subject.is_live:
         yield Paragraph.from_text("The agent is running; none of its steps has ended yet.", Style.RUNNING)

@@ -31,8 +31,8 @@ from workbench.tui.state.case_status import (
 )
 from workbench.tui.state.problem_list import Problems
 from workbench.tui.state.text_layout import (
-    CursorRows,
     Line,
+    ListRows,
     Style,
     StyledText,
     cut_line,
@@ -422,7 +422,7 @@ class Entry:
     identity: tuple[object, ...] = ()
 
 
-class WatchRows(CursorRows):
+class WatchRows(ListRows):
     """Rows for a list. The cursor stays on its row while rows are added; at the top it stays at the top."""
 
     def __init__(self) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -20,10 +19,11 @@ from textual.reactive import Reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, TextArea
 
-from workbench.tui.keys import bindings
+from workbench.tui.keys import KeyHolder
 from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     Style,
     match_brackets,
@@ -32,7 +32,7 @@ from workbench.tui.state.text_layout import (
     split_json,
     wrap,
 )
-from workbench.tui.widgets.row_lists import RowList, StyledScreen
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StyledScreen
 
 # Inputs of search texts, and the filter line.
 
@@ -40,11 +40,10 @@ Follow = Callable[[str], object]
 """Lists what matches the text of a filter. It is called at once: a message would be answered one frame later."""
 
 
-class FindInput(Input):
+class FindInput(KeyHolder, Input):
     """Input of a search text. Enter keeps the matches, escape leaves the input."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("finding",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
     virtual_size = Reactive(Size(0, 0))  # without a new layout of the screen for every letter
 
     @dataclass
@@ -59,8 +58,7 @@ class FindInput(Input):
 class FilterInput(FindInput):
     """Input of a filter. Up and down move in the list, enter keeps the filter, escape ends it."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("filtering", "finding")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("filtering")]
+    PLACES = ("filtering", "finding")
 
     @dataclass
     class Moved(Message):
@@ -157,14 +155,22 @@ class FilterLine(Vertical):
 
 
 class Filtering(Widget):
-    """A dialog or pane with a `FilterLine`, whose rows follow the typed text.
+    """A dialog or pane with a `FilterLine`, whose rows follow the typed text. By default these are the `listed` rows.
 
     It is the last base of a class, because Textual takes the stylesheet from the first one.
     """
 
+    listed: FilteredRows
+
+    def show_rows(self) -> None:
+        """Show the listed rows, and what depends on the selected one."""
+        self.query_one(RowList).show(self.listed)
+
     def filter_rows(self, text: str) -> bool:
         """List the rows that match a text. Return False if no row does."""
-        raise NotImplementedError
+        self.listed.filter(text)
+        self.show_rows()
+        return self.listed.is_found
 
     def follow_text(self, text: str) -> None:
         """List the rows that match the text of the filter line, and say if there are none."""
@@ -181,13 +187,19 @@ class Filtering(Widget):
 
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor of the rows."""
-        raise NotImplementedError
+        message.steer(self.listed)
+        self.show_rows()
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        self.steer_rows(message)
 
     def move_rows(self, message: FilterInput.Moved) -> None:
         """Move the cursor of the rows while the user types."""
         rows = self.query_one(RowList)
+        owner = next(each for each in rows.ancestors if isinstance(each, RowsAndText | Filtering))
         # At once, because the next key may choose the row.
-        self.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
+        owner.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
 
     def action_filter(self) -> None:
         """Open the filter line."""
@@ -237,12 +249,11 @@ _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
 
-class TypedText(TextArea):
+class TypedText(KeyHolder, TextArea):
     """The text field. It sends a message for each command of the user."""
 
     # Bound here because a text area uses some of these keys for other commands.
-    PLACES: ClassVar[tuple[str, ...]] = ("typing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("typing")]
+    PLACES = ("typing",)
 
     @dataclass
     class ApplyWanted(Message):
@@ -251,20 +262,10 @@ class TypedText(TextArea):
         then_save: bool = False
 
     @dataclass
-    class FormWanted(Message):
-        """The user changes the type of the value."""
+    class Commanded(Message):
+        """The user changes the type of the value, restores its text, continues in their editor, or goes to the rows."""
 
-    @dataclass
-    class OriginalWanted(Message):
-        """The user restores the original text."""
-
-    @dataclass
-    class ExternalWanted(Message):
-        """The user continues in their own editor."""
-
-    @dataclass
-    class Left(Message):
-        """The user returns to the rows."""
+        command: Literal["form", "original", "external", "leave"]
 
     class ChoicesChanged(Message):
         """There are other continuations, or another one is chosen."""
@@ -358,19 +359,19 @@ class TypedText(TextArea):
 
     def action_next_form(self) -> None:
         """Change the type of the value."""
-        self.post_message(self.FormWanted())
+        self.post_message(self.Commanded("form"))
 
     def action_original(self) -> None:
         """Restore the original text."""
-        self.post_message(self.OriginalWanted())
+        self.post_message(self.Commanded("original"))
 
     def action_external(self) -> None:
         """Continue in the user's own editor."""
-        self.post_message(self.ExternalWanted())
+        self.post_message(self.Commanded("external"))
 
     def action_leave(self) -> None:
         """Return to the rows."""
-        self.post_message(self.Left())
+        self.post_message(self.Commanded("leave"))
 
 
 # The box for a value: title, text field, error message.

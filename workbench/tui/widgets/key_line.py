@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from textual import events
@@ -20,6 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from workbench.model.text import pluralise
+from workbench.store.errors import StoreError
 from workbench.tui.keys import KEY_ACTIONS, find_character
 from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.text_layout import (
@@ -263,31 +265,32 @@ class TabBar(Widget):
     def __init__(self, names: Sequence[str], *, id: str) -> None:
         super().__init__(id=id)
         self._names = list(names)
-        self._open: int | None = 0
+        self.open_index: int | None = 0
 
     def show(self, index: int | None) -> None:
         """Highlight this tab; none if the index is None."""
-        if index != self._open:
-            self._open = index
+        if index != self.open_index:
+            self.open_index = index
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
+        labels = enumerate(self.list_labels() if y == 0 else ())
+        line = tuple(StyledText(label, Style.TAB if i == self.open_index else Style.MUTED) for i, label in labels)
+        return make_strip(self, line, width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""
         end = 0
-        for index, piece in enumerate(self._line):
-            end += len(piece.text)
+        for index, label in enumerate(self.list_labels()[: len(self._names)]):
+            end += len(label)
             if event.x < end:
                 self.post_message(self.Chosen(index))
                 return
 
-    @property
-    def _line(self) -> Line:
-        labels = shorten_labels(self._names, open_index=self._open, width=self.size.width)
-        return tuple(StyledText(label, Style.TAB if i == self._open else Style.MUTED) for i, label in enumerate(labels))
+    def list_labels(self) -> Sequence[str]:
+        """List the labels of the tabs for the width of the line."""
+        return shorten_labels(self._names, open_index=self.open_index, width=self.size.width)
 
 
 def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) -> list[str]:
@@ -325,6 +328,16 @@ def say(
     The text may come from outside; it is never parsed as markup.
     """
     widget.notify(safe(message), title=DECISION if needs_decision else "", severity=severity, markup=False)
+
+
+@contextmanager
+def report_errors(widget: Widget, *kinds: type[Exception]) -> Iterator[None]:
+    """Show an error of the store, or one of these `kinds`, as a message. What follows it in the block is left out."""
+    caught: tuple[type[Exception], ...] = (StoreError, *kinds)
+    try:
+        yield
+    except caught as error:
+        say(widget, str(error), severity="error")
 
 
 def copy(widget: Widget, text: str | None) -> None:

@@ -24,10 +24,20 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
-from workbench.tui.keys import bindings
+from workbench.tui.keys import KeyHolder
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, render_blocks
+from workbench.tui.state.text_layout import (
+    Block,
+    CursorRows,
+    Line,
+    ListRows,
+    Style,
+    StyledText,
+    cut_line,
+    measure_line,
+    render_blocks,
+)
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -36,42 +46,66 @@ Key = TypeVar("Key", bound=Hashable)
 _MOST_STRIPS = 500
 
 
-class DrawnLines(Generic[Key]):
-    """Cache of drawn lines. A key is everything that the strip of a line depends on, except the styles."""
+class DrawnView(KeyHolder, ScrollView, Generic[Key], can_focus=True, inherit_bindings=False):
+    """A view of lines that keeps its drawn lines. Subclasses say what a line depends on, and draw it."""
 
-    def __init__(self, view: ScrollView) -> None:
-        self._view = view
+    _focus_drawn = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._keys: dict[int, Key] = {}  # by line of the screen
         self._strips: dict[Key, Strip] = {}
         self._base: RichStyle | None = None
 
+    def _make_key(self, y: int, width: int) -> Key:
+        """Return everything that a line of the screen depends on, except the styles."""
+        raise NotImplementedError
+
+    def _draw(self, key: Key) -> Strip:
+        raise NotImplementedError
+
     @property
-    def base(self) -> RichStyle:
+    def base_style(self) -> RichStyle:
         """The style of the view, below that of its texts. Textual takes long to find it."""
         if self._base is None:
-            self._base = self._view.rich_style
+            self._base = self.rich_style
         return self._base
 
-    def get_strip(self, y: int, key: Key, draw: Callable[[Key], Strip]) -> Strip:
-        """Return the strip for a line of the screen; reuse one with the same key."""
-        self._keys[y] = key
+    def render_line(self, y: int) -> Strip:
+        """Draw one line; reuse the strip of a line with the same key."""
+        key = self._keys[y] = self._make_key(y, self.scrollable_content_region.width)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= _MOST_STRIPS:
                 self._strips.clear()
-            strip = self._strips[key] = draw(key)
+            strip = self._strips[key] = self._draw(key)
         return strip
 
-    def refresh(self, make_key: Callable[[int, int], Key]) -> None:
-        """Redraw the lines of the view whose keys changed. `make_key` takes a line of the screen and its width."""
-        region = self._view.scrollable_content_region  # Textual takes long to find it
+    def draw_changes(self) -> None:
+        """Redraw the lines of the screen whose keys changed."""
+        region = self.scrollable_content_region  # Textual takes long to find it
         lines, width = range(region.height), region.width
-        changed = [Region(0, y, width, 1) for y in lines if self._keys.get(y) != make_key(y, width)]
+        changed = [Region(0, y, width, 1) for y in lines if self._keys.get(y) != self._make_key(y, width)]
         if changed:
-            self._view.refresh(*changed)
+            super().refresh(*changed)
 
-    def forget(self) -> None:
-        """Discard all strips, because the styles changed."""
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Change the styles only of a view with a border, which shows the focus: Textual draws all its lines again."""
+        if self.styles.has_rule("border_top"):
+            super().watch_has_focus(_has_focus)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Redraw all lines; because the focus came or went, only those that show it."""
+        is_whole = not regions and not layout and not recompose
+        if is_whole and self._focus_drawn is not self.has_focus:
+            self._focus_drawn = self.has_focus
+            self.draw_changes()
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """Redraw all lines in the new styles."""
+        super().notify_style_update()
         self._keys.clear()
         self._strips.clear()
         self._base = None
@@ -111,7 +145,7 @@ STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 Result = TypeVar("Result")
 
 
-class StyledScreen(Screen[Result]):
+class StyledScreen(KeyHolder, Screen[Result]):
     """A screen that keeps the styles of all texts on it.
 
     The component classes of these styles belong to the application. If each screen or widget had them, Textual would
@@ -186,8 +220,7 @@ def make_strip(
     segments = [
         Segment(piece.text, uniform or screen.get_text_style(base, piece.style)) for piece in line if piece.text
     ]
-    used = sum(cell_len(piece.text) for piece in line)
-    return Strip(segments, used).adjust_cell_length(width, base)
+    return Strip(segments, measure_line(line)).adjust_cell_length(width, base)
 
 
 # A list of rows with a cursor: only the rows on the screen are drawn.
@@ -204,16 +237,6 @@ class RowSource(Protocol):
 
     def line(self, index: int, width: int) -> Line:
         """Format one row; the list cuts it to `width` cells."""
-
-
-class Steerable(Protocol):
-    """Rows with a cursor that the user moves."""
-
-    def move(self, by: int) -> None:
-        """Move the cursor by a number of rows."""
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row, or on the first or last row if the index is out of range."""
 
 
 class NoRows:
@@ -237,12 +260,11 @@ class _RowKey(NamedTuple):
     width: int
 
 
-class RowList(ScrollView, can_focus=True, inherit_bindings=False):
+class RowList(DrawnView[_RowKey]):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)
     COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--cursor", "row-list--cursor-blurred"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
 
     @dataclass
     class _OfList(Message):
@@ -259,7 +281,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     class Steered(_OfList):
         """The user moved the cursor. The receiver calls `steer` with its rows and shows them again."""
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Move the cursor of the rows."""
             raise NotImplementedError
 
@@ -269,7 +291,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
         by: int
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Move the cursor by these rows."""
             rows.move(self.by)
 
@@ -279,7 +301,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
         index: int
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Put the cursor on this row."""
             rows.move_to(self.index)
 
@@ -290,7 +312,6 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source: RowSource = NoRows()
-        self._drawn: DrawnLines[_RowKey] = DrawnLines(self)
 
     @property
     def source(self) -> RowSource:
@@ -312,16 +333,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         self._source = source
         set_content_size(self, Size(self.scrollable_content_region.width, len(source)))
         scroll_to_line(self, source.cursor)
-        self._drawn.refresh(self._make_key)
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one row."""
-        return self._drawn.get_strip(y, self._make_key(y, self.scrollable_content_region.width), self._draw)
-
-    def notify_style_update(self) -> None:
-        """Redraw all rows in the new styles."""
-        super().notify_style_update()
-        self._drawn.forget()
+        self.draw_changes()
 
     def _make_key(self, y: int, width: int) -> _RowKey:
         index = y + self.scroll_offset.y
@@ -334,9 +346,9 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _draw(self, look: _RowKey) -> Strip:
         if look.line is None:
-            return Strip.blank(look.width, self._drawn.base)
+            return Strip.blank(look.width, self.base_style)
         uniform = self.get_component_rich_style(look.cursor) if look.cursor else None
-        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def on_resize(self) -> None:
         """Redraw the rows for the new size."""
@@ -451,7 +463,8 @@ class FramedBox(Vertical):
 class CaseList(RowList):
     """Targets, their eval sets and their cases."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("list", "rows")
+    PLACES = ("list", "rows")
+    BINDINGS: ClassVar[list[BindingType]] = []  # its pane performs the actions
 
     @dataclass
     class Toggled(Message):
@@ -559,19 +572,17 @@ class _LineKey(NamedTuple):
     width: int
 
 
-class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
+class LinesView(DrawnView[_LineKey]):
     """Text of lines. The mouse selects text."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines-view--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("lines")]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lay_out: LayOut = _make_empty_lines
+        self._lay_out: LayOut = lambda _width: ()
         self._lines: LineSource = ()
         self._cursor: int | None = None
-        self._drawn: DrawnLines[_LineKey] = DrawnLines(self)
 
     def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
         """Replace the text. `cursor` is a line to highlight and make visible."""
@@ -598,18 +609,12 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
-        look = self._make_key(y, self.scrollable_content_region.width)
-        strip = self._drawn.get_strip(y, look, self._draw)
-        return self._with_selection(strip, look.number).apply_offsets(0, look.number)
-
-    def notify_style_update(self) -> None:
-        """Redraw all lines in the new styles."""
-        super().notify_style_update()
-        self._drawn.forget()
+        number = y + self.scroll_offset.y
+        return self._with_selection(super().render_line(y), number).apply_offsets(0, number)
 
     def _draw(self, look: _LineKey) -> Strip:
         uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
-        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def _make_key(self, y: int, width: int) -> _LineKey:
         index = y + self.scroll_offset.y
@@ -637,7 +642,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
             return  # before the first layout
         self._lines = self._lay_out(width)
         set_content_size(self, Size(width, len(self._lines)))
-        self._drawn.refresh(self._make_key)
+        self.draw_changes()
 
     def _with_selection(self, strip: Strip, index: int) -> Strip:
         selection = self.text_selection
@@ -649,10 +654,6 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         before, chosen, after = strip.divide([start, max(start, end), strip.cell_length])
         style = self.screen.get_component_rich_style("screen--selection")
         return Strip.join([before, chosen.apply_style(style), after])
-
-
-def _make_empty_lines(width: int) -> LineSource:  # noqa: ARG001
-    return ()
 
 
 # Lines that react to clicks.
@@ -707,13 +708,6 @@ class FollowingLines(ClickableLines):
 # Rows, with details of the selected one below.
 
 
-class DetailedRows(RowSource, Steerable, Protocol):
-    """Rows with a cursor, and details of the selected one."""
-
-    def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
-
-
 class RowsAndText(Vertical):
     """A list that moves its own cursor, with the details of the selected row. The parent handles `RowList.Entered`.
 
@@ -724,7 +718,7 @@ class RowsAndText(Vertical):
         """Make it empty. `can_open` says whether the enter key opens the selected row."""
         super().__init__()
         self._can_open = can_open
-        self._rows: DetailedRows | None = None
+        self._rows: ListRows | None = None
         self._early: list[RowList.Steered | RowList.Entered] | None = []  # typed before the first rows
         self._stands_in = False  # whether the text has the focus because there is no list
 
@@ -733,7 +727,7 @@ class RowsAndText(Vertical):
         yield RowList()
         yield LinesView()
 
-    def show(self, rows: DetailedRows, *, from_top: bool) -> None:
+    def show(self, rows: ListRows, *, from_top: bool) -> None:
         """Show rows, and the details of the selected one; from its top if `from_top`."""
         had_rows, self._rows = self.has_rows, rows
         if self.has_rows != had_rows:

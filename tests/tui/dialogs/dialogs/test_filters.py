@@ -135,7 +135,7 @@ def make_recoveries(backend: Any) -> Screen[Any]:
 def make_scenarios(_backend: Any) -> Screen[Any]:
     prompts = ("lights on", "fans off")
     scenarios = [ConversationScenario(starting_prompt=text, conversation_plan="Go on.") for text in prompts]
-    return ScenariosScreen(GeneratedScenarios(scenarios), eval_set="sets/lights.evalset.json")
+    return ScenariosScreen(GeneratedScenarios(scenarios, eval_set="sets/lights.evalset.json"))
 
 
 @pytest.mark.parametrize("make_screen", [make_recoveries, make_scenarios])
