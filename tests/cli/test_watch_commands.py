@@ -216,7 +216,7 @@ class StoredVerdicts:
     """The current verdicts of a project, printed as at the start of a watch."""
 
     def __init__(self, root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._root = root
+        self.root = root
         self._capfd = capfd
         self.read: list[str] = []
         """The cases whose results the last `show` read from the history."""
@@ -231,14 +231,14 @@ class StoredVerdicts:
         """Return the printed lines as data, by the id of the case."""
         self.read.clear()
         self._capfd.readouterr()
-        workspace, named = open_workspace((str(self._root),), target=None)
+        workspace, named = open_workspace((str(self.root),), target=None)
         with workspace:
             plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
             decisions = decide_plan(workspace, plan)
             verdicts = {each.job: each.verdict for each in decisions if each.verdict is not None}
             assert [each.action for each in decisions] == [Action.NOTHING] * len(verdicts)
             event = VerdictsReused(verdicts, {each.job: each.planned for each in decisions})
-            WatchJsonPrinter(self._root, open_history=workspace.history).show(event)
+            WatchJsonPrinter(self.root, open_history=workspace.history).show(event)
         lines = [json.loads(line) for line in self._capfd.readouterr().out.splitlines()]
         return {line["eval_id"]: line for line in lines}
 
@@ -422,6 +422,25 @@ def test_equal_changes_without_effect_are_one_event_a_minute(tmp_path: Path, cap
         printer.show(_note_change("noise.py", second=second))
 
     assert [json.loads(line)["times"] for line in capfd.readouterr().out.splitlines()] == [1, 60]
+
+
+def test_stored_verdicts_that_cannot_be_read_are_reported(
+    stored: StoredVerdicts, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(root: Path) -> History:
+        raise StoreError(root / ".workbench" / "history.db", "cannot be used: the disk is full")
+
+    workspace, named = open_workspace((str(stored.root),), target=None)
+    with workspace:
+        plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
+        decisions = decide_plan(workspace, plan)
+        monkeypatch.setattr(History, "open", fail)
+        event = VerdictsReused({each.job: each.verdict for each in decisions if each.verdict is not None}, {})
+        WatchJsonPrinter(stored.root, open_history=workspace.history).show(event)
+
+    (notice,) = map(json.loads, capfd.readouterr().out.splitlines())
+    assert (notice["kind"], notice["severity"]) == ("notice", "error")
+    assert "2 stored verdicts cannot be shown" in notice["message"] and "the disk is full" in notice["message"]
 
 
 def test_a_project_without_cases_is_watched_with_a_message(tmp_path: Path, watches: list[Watch]) -> None:

@@ -377,7 +377,14 @@ class WatchJsonPrinter(WatchPrinter):
     def _print_stored(self, event: VerdictsReused) -> None:
         from workbench.engine.plan import set_quarantine
 
-        with self._open_history() as history:
+        try:
+            opened = self._open_history()
+        except StoreError as error:  # as on a full disk
+            count = pluralise(len(event.verdicts), "stored verdict")
+            text = f"{count} cannot be shown: {error}"
+            _write(Notice(severity="error", message=text).model_dump(mode="json"))
+            return
+        with opened as history:
 
             def make(jobs: Iterable[JobKey]) -> dict[JobKey, str]:
                 lines = {}

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -21,6 +22,7 @@ from workbench.model.results import CaseStatus, MetricScores
 from workbench.model.run_events import CaseFinished, CaseStarted, Notice, RunEvent, RunFinished
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
+from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.settings import WatchSettings
 from workbench.watch.file_watcher import Change
@@ -535,7 +537,7 @@ class Scheduler:
 
     def _start_run(self, decisions: Sequence[Decision]) -> Run:
         plan = self._planner.make_run_plan(self._reporter.summarise(decisions))
-        with self._workspace.history() as history:
+        with self._open_history() as history:
             part = plan_decisions(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
         cases = add_baselines(part.cases, self._workspace.history)  # newer than those in the plan of the watch
         return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
@@ -609,8 +611,15 @@ class Scheduler:
         return newest is not None and newest.job.status is CaseStatus.PASSED
 
     def _read_scores(self, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
-        with self._workspace.history() as history:
-            return read_scores(history, verdicts)
+        with self._open_history() as history:
+            return {} if history is None else read_scores(history, verdicts)
+
+    def _open_history(self) -> AbstractContextManager[History | None]:
+        """Open the history; None if that fails, as on a full disk. The run that cannot store its results reports it."""
+        try:
+            return self._workspace.history()
+        except StoreError:
+            return nullcontext()
 
 
 # Manual runs: the watch never runs a case that a run of the user covers.

@@ -547,12 +547,12 @@ def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Seq
 
 
 def plan_decisions(
-    plan: Plan, decisions: Sequence[Decision], *, runs: Collection[Action], history: History, with_stored: bool
+    plan: Plan, decisions: Sequence[Decision], *, runs: Collection[Action], history: History | None, with_stored: bool
 ) -> Plan:
     """Return the part of a plan that follows from decisions: actions in `runs`, and executions to score again.
 
     With `with_stored`, current verdicts are part of it, so that its summary covers every case. If an execution is no
-    longer stored, its case runs again. Raises StoreError.
+    longer stored, or `history` is None because it cannot be opened, its case runs again. Raises StoreError.
     """
     actions = {Action.JUDGE, *runs, *([Action.NOTHING] if with_stored else [])}
     wanted = [each for each in decisions if each.action in actions]
@@ -562,7 +562,7 @@ def plan_decisions(
         if each.verdict is not None
         and (each.action is Action.NOTHING or (each.action is Action.JUDGE and not each.planned.is_recorded))
     }
-    stored = dict(read_results(history, needed))
+    stored = {} if history is None else dict(read_results(history, needed))
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}
     taken_from: dict[JobKey, VerdictKey] = {}

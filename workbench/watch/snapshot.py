@@ -422,7 +422,7 @@ def _read_source_here(path: str) -> Blocks | BrokenSource:
             warnings.simplefilter("ignore")  # running the code shows them
             compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        return BrokenSource(path, error.lineno, error.msg)
+        return BrokenSource(path, error.lineno or None, error.msg)
     except (OSError, ValueError, OverflowError, RecursionError, MemoryError, SystemError) as error:
         return BrokenSource(path, None, str(error) or type(error).__name__)
     return blocks

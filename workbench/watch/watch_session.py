@@ -21,8 +21,9 @@ from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind, JobKey
 from workbench.model.run_events import Notice, RunEvent
+from workbench.store.errors import StoreError
 from workbench.store.files import PRIVATE
-from workbench.store.history.history_schema import get_history_path
+from workbench.store.history.history_schema import get_history_path, make_history_folder
 from workbench.watch.file_watcher import Change, Watcher, WatchStatus
 from workbench.watch.folder_scanner import Folders
 from workbench.watch.scheduler import ActiveJobs, DecisionService, ManualRuns, OffLoop, Scheduler
@@ -48,6 +49,7 @@ class Turns:
     """The turns of one watch; they end with its process. Several at once count as one turn for other processes."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self._path = get_history_path(root).with_name(_FILE_NAME)
         self._held: int | None = None
         self._count = 0
@@ -59,8 +61,9 @@ class Turns:
             if sys.platform == "win32":
                 return Turn.MINE
             try:
+                make_history_folder(self._root)  # before the first run of the project, too
                 self._held = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE)
-            except OSError:
+            except (OSError, StoreError):
                 return Turn.MINE
             if not _lock(self._held):
                 self._close()

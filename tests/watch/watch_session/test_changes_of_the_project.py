@@ -75,7 +75,8 @@ async def test_source_that_parses_but_does_not_compile_runs_nothing(folder: Fold
 
 
 @pytest.mark.parametrize(
-    "source", ["nonlocal x", "def f(a, a): pass", "x = 1; global x", "break", "await x", "class A:\n yield 1", "\0"]
+    "source",
+    ["nonlocal x", "def f(a, a): pass", "x = 1; global x", "break", "class A:\n yield 1", "\0", "# coding: x"],
 )
 def test_every_compile_error_is_found_with_a_message(tmp_path: Path, source: str) -> None:
     (tmp_path / "tools.py").write_text(source)
@@ -83,6 +84,7 @@ def test_every_compile_error_is_found_with_a_message(tmp_path: Path, source: str
     broken = Snapshot().find_broken_source(str(tmp_path / "tools.py"))
 
     assert broken is not None and broken.message
+    assert broken.line != 0
 
 
 async def test_variables_read_all_at_once_or_by_the_system_are_dependencies(folder: Folder) -> None:

@@ -203,7 +203,7 @@ async def _wait_for_file(path: Path) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("method", ["begin_run", "finish_jobs"])
+@pytest.mark.parametrize("method", ["open", "begin_run", "finish_jobs"])
 async def test_a_full_disk_is_reported_once_and_unstored_cases_run_at_the_next_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -217,11 +217,14 @@ async def test_a_full_disk_is_reported_once_and_unstored_cases_run_at_the_next_c
 
             edited = await watch.apply(lambda: folder.write("tools.py", TOOLS + "\nlen('')\n"))
             second_round = await watch.apply(lambda: folder.write("notes.txt", "x"))
+            undone = await watch.apply(lambda: folder.write("tools.py", TOOLS))
+            assert (undone.verdicts, undone.first(AllKnown).stale) == ({}, 0)
+            await watch.apply(lambda: folder.write("tools.py", TOOLS + "\nlen('')\n"))
 
         messages = [event.message for event in (*edited.events, *second_round.events) if isinstance(event, Notice)]
         assert len(messages) == 1 and messages[0].endswith("the disk is full")
         for each_round in (edited, second_round):
-            assert each_round.first(AllKnown).stale == 3
+            assert each_round.first(AllKnown).stale == len(each_round.verdicts) == 3
             assert sum(isinstance(event, WatchRunStarted) for event in each_round.events) <= 1
             assert not any(event.holds for event in each_round.events if isinstance(event, VerdictKnown))
 

@@ -78,8 +78,7 @@ async def test_a_history_recreated_by_another_process_is_not_mistaken_for_the_ol
 
 
 def test_only_one_process_at_a_time_has_the_turn(tmp_path: Path) -> None:
-    (tmp_path / ".workbench").mkdir()
-    one, other = Turns(tmp_path), Turns(tmp_path)
+    one, other = Turns(tmp_path), Turns(tmp_path)  # nothing ran yet in this project
 
     assert [one.acquire(), one.acquire(), other.acquire()] == [Turn.MINE, Turn.MINE, Turn.OTHERS]
     one.release()

@@ -266,6 +266,16 @@ def get_history_path(root: Path) -> Path:
     return root / _FOLDER / _FILE_NAME
 
 
+def make_history_folder(root: Path) -> Path:
+    """Create the folder of a project's history, ignored by Git, unless it exists. Raises StoreError."""
+    if not root.is_dir():  # deleted: a history must not create it again
+        raise StoreError(root, "the folder of the project is gone")
+    folder = root / _FOLDER
+    make_private_folder(folder)
+    _write_gitignore(folder)
+    return folder
+
+
 _damaged: dict[Path, Path | None] = {}
 """Damaged files of this process that are not reported yet, and where each was moved to, if known."""
 
@@ -362,12 +372,7 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
 
     A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one is created. Raises StoreError.
     """
-    if not root.is_dir():  # deleted: a history must not create it again
-        raise StoreError(root, "the folder of the project is gone")
-    folder = root / _FOLDER
-    make_private_folder(folder)
-    _write_gitignore(folder)
-    path = folder / file_name
+    path = make_history_folder(root) / file_name
     found = _get_identity(path)
     try:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -236,7 +236,8 @@ class Watch:
         if not others:
             return []
         found: list[ReusedVerdict] = []
-        with workspace.history() as history:
+        # On a full disk it may not even be opened; the run that cannot store its results reports it.
+        with suppress(StoreError), workspace.history() as history:
             for job, result in read_results(history, {job: verdict for job, (_, verdict) in others.items()}):
                 planned, verdict = others[job]
                 key = self._shown[job] = get_verdict_key(verdict)

@@ -39,6 +39,9 @@ def find_uses(source: str) -> dict[str, list[str]]:
         ("pd.read_parquet(**path)", "pandas"),
         ("pd.read_hdf('a.h5')", "pandas"),
         ("pd.read_csv('a.csv')", None),
+        ("safetensors.safe_open('a', 'np')", "safetensors"),
+        ("torch.load('a.pt')", None),
+        ("torch.jit.load('a.pt')", "torch"),
         ("tokenizers.Tokenizer.from_file('a.json')", None),
         ("context.load_cert_chain('a.pem')", None),
         ("path(context.load_cert_chain)", "ssl"),
@@ -60,7 +63,7 @@ def test_functions_with_opaque_uses_are_found(expression: str, library: str | No
     source = f"""
         import pandas as pd
         import pyarrow.parquet as pq
-        import dbm.gnu, readline, ssl, tokenizers
+        import dbm.gnu, readline, safetensors, ssl, tokenizers, torch
         from lxml import etree
         from lxml.etree import parse as from_lxml
 

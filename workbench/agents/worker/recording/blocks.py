@@ -296,7 +296,7 @@ def print_blocks(path: str) -> None:
         blocks = read_blocks(source, path)
         compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        print(json.dumps({"line": error.lineno, "message": error.msg}))
+        print(json.dumps({"line": error.lineno or None, "message": error.msg}))
     else:
         print(json.dumps(blocks.as_json()))
 

@@ -518,6 +518,7 @@ class ImportObserver:
             fingerprint = of_file(path)
             if fingerprint not in ("absent", "folder"):
                 self._recorder.note_load(path, fingerprint)
+                self._recorder.note_opaque(f"extension module {name}")  # of the agent: it may read files by itself
                 return
 
 

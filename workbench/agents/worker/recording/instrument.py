@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 # Opaque operations in the agent's own source, by function: a case that runs such a function is opaque.
 
 _READERS: dict[str, str | None] = {
-    "chromadb": None, "cv2": None, "duckdb": None, "fiona": None, "fitz": None, "h5py": None, "lancedb": None,
-    "netCDF4": None, "pyarrow": None, "pymupdf": None, "pyogrio": None, "pypdfium2": None, "rasterio": None,
-    "sentencepiece": None, "soundfile": None, "tables": None, "tokenizers": None,
+    "annoy": None, "chromadb": None, "ctranslate2": None, "cv2": None, "duckdb": None, "fastexcel": None,
+    "fasttext": None, "fiona": None, "fitz": None, "h5py": None, "hnswlib": None, "kuzu": None, "lancedb": None,
+    "lightgbm": None, "llama_cpp": None, "lmdb": None, "netCDF4": None, "onnxruntime": None, "osgeo": None,
+    "plyvel": None, "pyarrow": None, "pymupdf": None, "pyogrio": None, "pypdfium2": None, "pyreadstat": None,
+    "python_calamine": None, "rasterio": None, "rocksdict": None, "safetensors": None, "sentencepiece": None,
+    "soundfile": None, "tables": None, "tantivy": None, "tensorflow": None, "tokenizers": None, "usearch": None,
+    "xgboost": None,
     "dbm": r"open|gnu|ndbm",
     "faiss": r"read_\w+",
     "geopandas": r"read_\w+",
@@ -34,6 +38,7 @@ _READERS: dict[str, str | None] = {
     "polars": r"(read|scan)_\w+|SQLContext|sql",
     "readline": r"read_\w+",
     "ssl": r"cafile|capath",
+    "torch": r"jit|from_file",
     "xarray": r"(open|load)_\w+",
 }  # fmt: skip
 """Libraries that read files natively, with the names that do so if not all do: `lxml.etree.fromstring` does not."""

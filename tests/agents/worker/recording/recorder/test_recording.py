@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,25 @@ async def test_asyncio_subprocesses_are_opaque(bench: Any, run: Any) -> None:
     )
 
     assert (await run()).rows("opaque") == {"subprocess true": "-"}
+
+
+async def test_extension_modules_of_the_agent_are_opaque(
+    bench: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site-packages").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site-packages"))
+    for name in (f"site-packages/installed{EXTENSION_SUFFIXES[0]}", f"{bench.folder.name}/own{EXTENSION_SUFFIXES[0]}"):
+        (tmp_path / name).write_bytes(b"")  # importing it fails, which counts as well
+    bench.agent(
+        "def answer(prompt):\n    try:\n        __import__(prompt)\n"
+        "    except ImportError as error:\n        return error.path.rpartition('/')[2].partition('.')[0]"
+    )
+
+    installed, own = await run("installed"), await run("own")
+
+    assert [*installed.responses, *own.responses] == ["installed", "own"]
+    assert installed.rows("opaque") == {}
+    assert own.rows("opaque") == {"extension module own": "-"}
 
 
 async def test_a_library_that_runs_a_program_at_import_is_not_opaque(
