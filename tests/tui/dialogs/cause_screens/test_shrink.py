@@ -201,6 +201,8 @@ async def test_the_result_of_a_renamed_or_edited_case_is_not_lost(project: Path,
         await screen.until("Nothing is written before you choose", "m keep mine")
         await screen.press("escape")
         await screen.until("not saved yet: day-small")
-        await screen.press("escape", "ctrl+s", "m")
+        await screen.press("escape", "ctrl+s")
+        await screen.until("Nothing is written before you choose", "m keep mine")
+        await screen.press("m")
         await screen.until_gone("unsaved")
     assert list(read_cases(project)) == ["moved", "good", "bad", "new", "day-small"]
