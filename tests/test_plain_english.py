@@ -93,6 +93,23 @@ def find_functions(path: Path) -> Iterator[Place]:
             yield Place(path, node.lineno, node.name)
 
 
+_PRIVATE_WORDS = frozenset(("told", "untold", "nobody", "nobodys", "somebody", "whoever"))
+
+
+def find_private_names(path: Path) -> Iterator[Place]:
+    """Yield the names that a module gives to anything if they contain a word that is not the one of the field."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                pass
+            case _:
+                continue
+        if not _PRIVATE_WORDS.isdisjoint(name.lower().split("_")):
+            yield Place(path, node.lineno, name)
+
+
 def is_poor_name(name: str) -> bool:
     """Return whether a name ends with a preposition or is a single participle: `layer_of`, `kept`."""
     words = name.strip("_").split("_")
@@ -126,13 +143,18 @@ def test_functions_are_named_by_verb_phrases(modules: list[Path]) -> None:
     assert len([name for name in names if is_poor_name(name)]) / len(names) * 100 <= _MOST_NAMES
 
 
+def test_no_name_has_a_word_of_a_private_language(modules: list[Path]) -> None:
+    assert [f"{path}:{line}: {name}" for each in modules for path, line, name in find_private_names(each)] == []
+
+
 def test_the_counts_find_what_they_look_for(tmp_path: Path) -> None:
     module = tmp_path / "a.py"
-    module.write_text('"""Nobody is told."""\n\n\ndef kept() -> None:\n    pass  # stands here\n', "utf-8")
+    module.write_text('"""Nobody is told."""\n\n\ndef kept(is_told) -> None:\n    pass  # stands here\n', "utf-8")
 
     texts = " ".join(place.text for place in find_prose(module))
     assert [kind for kind, words in _WORDS.items() if words.search(texts)] == list(_WORDS)[:3]
     assert [is_poor_name(place.text) for place in find_functions(module)] == [True]
+    assert [place.text for place in find_private_names(module)] == ["is_told"]
     assert not any(map(is_poor_name, ("feed", "find_calls", "is_shown", "open", "setting")))
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -424,8 +425,9 @@ def test_equal_changes_without_effect_are_one_event_a_minute(tmp_path: Path, cap
     assert [json.loads(line)["times"] for line in capfd.readouterr().out.splitlines()] == [1, 60]
 
 
+@pytest.mark.parametrize("is_full", [True, False], ids=["full disk", "deleted history"])
 def test_stored_verdicts_that_cannot_be_read_are_reported(
-    stored: StoredVerdicts, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    is_full: bool, stored: StoredVerdicts, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(root: Path) -> History:
         raise StoreError(root / ".workbench" / "history.db", "cannot be used: the disk is full")
@@ -434,13 +436,18 @@ def test_stored_verdicts_that_cannot_be_read_are_reported(
     with workspace:
         plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
         decisions = decide_plan(workspace, plan)
-        monkeypatch.setattr(History, "open", fail)
-        event = VerdictsReused({each.job: each.verdict for each in decisions if each.verdict is not None}, {})
+        if is_full:
+            monkeypatch.setattr(History, "open", fail)
+        else:
+            shutil.rmtree(stored.root / ".workbench")
+        verdicts = {each.job: each.verdict for each in decisions if each.verdict is not None}
+        event = VerdictsReused(verdicts, {each.job: each.planned for each in decisions})
         WatchJsonPrinter(stored.root, open_history=workspace.history).show(event)
 
     (notice,) = map(json.loads, capfd.readouterr().out.splitlines())
     assert (notice["kind"], notice["severity"]) == ("notice", "error")
-    assert "2 stored verdicts cannot be shown" in notice["message"] and "the disk is full" in notice["message"]
+    assert notice["message"].startswith("2 stored verdicts cannot be shown: ")
+    assert notice["message"].endswith("the disk is full" if is_full else "the history no longer has these results")
 
 
 def test_a_project_without_cases_is_watched_with_a_message(tmp_path: Path, watches: list[Watch]) -> None:

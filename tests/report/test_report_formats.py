@@ -82,10 +82,11 @@ def test_the_error_of_a_case_is_in_json_without_its_secret(
     assert "sk-" not in error["message"]
 
 
+@pytest.mark.parametrize("name", ["", "mine: "])  # the error of a custom function has the name
 def test_a_metric_that_could_not_be_computed_is_the_error_of_its_case(
-    make_report: MakeReport, make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult]
+    make_report: MakeReport, make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult], name: str
 ) -> None:
-    broken = make_metric("mine", None, status=MetricStatus.ERROR, reason="ImportError: no module named mine")
+    broken = make_metric("mine", None, status=MetricStatus.ERROR, reason=f"{name}ImportError: no module named mine")
     report = make_report([make_case("a", CaseStatus.ERROR, metrics=(broken,))])
 
     (case,) = json.loads(write_report(report, "json"))["cases"]

@@ -198,7 +198,7 @@ def _treat_as_unchanged(is_ignored: Callable[[Dependency], bool]) -> Break:
 def _is_any_agent_state(self: LeftFiles, path: str, *, left: str, now: str, since: float) -> bool:
     del left, since
     work = self._work.get(path)
-    return work is not None and now in work.told
+    return work is not None and now in work.left_at
 
 
 VARIANTS = (

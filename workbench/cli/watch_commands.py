@@ -380,27 +380,33 @@ class WatchJsonPrinter(WatchPrinter):
         try:
             opened = self._open_history()
         except StoreError as error:  # as on a full disk
-            count = pluralise(len(event.verdicts), "stored verdict")
-            text = f"{count} cannot be shown: {error}"
-            _write(Notice(severity="error", message=text).model_dump(mode="json"))
+            self._print_unreadable(len(event.verdicts), str(error))
             return
+        lost: list[JobKey] = []
         with opened as history:
 
-            def make(jobs: Iterable[JobKey]) -> dict[JobKey, str]:
+            def make(jobs: Sequence[JobKey]) -> dict[JobKey, str]:
                 lines = {}
                 for job, result in read_results(history, {job: event.verdicts[job] for job in jobs}):
                     planned = event.planned[job]
                     case = ReportedCase(set_quarantine(result, planned), planned.case)
                     lines[job] = _format_verdict("stored", case, holds=True, seconds=None)
+                lost.extend(job for job in jobs if job not in lines)
                 return lines
 
             if len(event.verdicts) < _WORTH_CACHING:
                 for jobs in _split_jobs(event.verdicts):
                     write_document("".join(make(jobs).values()))
-                return
-            with contextlib.closing(LineCache(self._root)) as cache:
-                for jobs in _split_jobs(event.verdicts):
-                    write_document(cache.get_or_make(event, jobs, make))
+            else:
+                with contextlib.closing(LineCache(self._root)) as cache:
+                    for jobs in _split_jobs(event.verdicts):
+                        write_document(cache.get_or_make(event, jobs, make))
+        if lost:
+            self._print_unreadable(len(lost), "the history no longer has these results")
+
+    def _print_unreadable(self, count: int, why: str) -> None:
+        text = f"{pluralise(count, 'stored verdict')} cannot be shown: {why}"
+        _write(Notice(severity="error", message=text).model_dump(mode="json"))
 
 
 def _split_jobs(jobs: Iterable[JobKey]) -> Iterator[list[JobKey]]:

@@ -100,7 +100,7 @@ async def execute(
     def ended(
         failure: Failure | None, *, stdout: str = "", stderr: str = "", final_state: dict[str, Any] | None = None
     ) -> Execution:
-        told = None if session is None else session.dependencies
+        recorded = None if session is None else session.dependencies
         return Execution.construct_unvalidated(
             turns=tuple(turns),
             spans=tuple(spans),
@@ -114,7 +114,7 @@ async def execute(
             final_state=final_state,
             simulation=user.describe_simulation(),
             node=None if session is None else session.node,
-            dependencies=None if told is None else told.close(),
+            dependencies=None if recorded is None else recorded.close(),
         )
 
     started = time.perf_counter()

@@ -597,11 +597,11 @@ def _events_data(invocation: Invocation, form: CaseForm) -> dict[str, Any]:
     """Dump the expected parts of events. Lists of calls become one event."""
     found = invocation.intermediate_data
     if isinstance(found, InvocationEvents):
-        told = [(event.author, (event.content and event.content.parts) or []) for event in found.invocation_events]
+        expected = [(event.author, (event.content and event.content.parts) or []) for event in found.invocation_events]
     else:
-        told = list(_as_events(found))
+        expected = list(_as_events(found))
     events = []
-    for author, parts in told:
+    for author, parts in expected:
         kept = [part for part in (_part(part, form) for part in parts) if part is not None]
         if kept:
             events.append({"author": author, "content": {"role": "model", "parts": kept}})

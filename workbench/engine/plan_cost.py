@@ -305,13 +305,13 @@ def _estimate_judges(
 
 def _average_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
     """Yield the mean tokens of earlier replies, by criterion."""
-    told: dict[str, list[Tokens]] = {}
+    measured: dict[str, list[Tokens]] = {}
     for result in chain.from_iterable(results.values()):
         for metric in result.metrics:
             samples = (score.judgement.calls for score in metric.per_invocation if score.judgement is not None)
             tokens = [known for each in chain.from_iterable(samples) if (known := count_tokens(each.usage)) is not None]
-            told.setdefault(metric.name, []).extend(tokens)
-    for metric_name, each in told.items():
+            measured.setdefault(metric.name, []).extend(tokens)
+    for metric_name, each in measured.items():
         if each:
             means = (round(sum(side) / len(each)) for side in zip(*each, strict=True))
             yield metric_name, Tokens(*means)

@@ -33,10 +33,10 @@ _LATELY = 64  # recent executions, checked for overlap
 class _FileStates:
     """The states in which agents left one file, connected if one was derived from another."""
 
-    __slots__ = ("_lately", "_parents", "blind", "told")
+    __slots__ = ("_lately", "_parents", "blind", "left_at")
 
     def __init__(self) -> None:
-        self.told: dict[str, float] = {}
+        self.left_at: dict[str, float] = {}
         """By state, the last time an agent left the file in it."""
         self.blind: set[str] = set()
         """States that were written without reading the file before."""
@@ -45,7 +45,7 @@ class _FileStates:
 
     def add(self, left: AgentWrittenFile) -> None:
         state = left.fingerprint
-        self.told[state] = max(left.recorded_at, self.told.get(state, 0.0))
+        self.left_at[state] = max(left.recorded_at, self.left_at.get(state, 0.0))
         if left.previous_fingerprint is None:
             self.blind.add(state)
         else:
@@ -86,14 +86,14 @@ class LeftFiles:
         does, even if agents modify the file afterwards, unless an agent replaced it without reading.
         """
         work = self._work.get(path)
-        if work is None or work.told.get(now, -1.0) < since:
+        if work is None or work.left_at.get(now, -1.0) < since:
             return False
         return now in work.blind or work.is_connected(left, now)
 
     def newest(self, path: str) -> str | None:
         """Return the state in which an agent left the file last; None if none has written it."""
         work = self._work.get(path)
-        return None if work is None else max(work.told, key=work.told.__getitem__)
+        return None if work is None else max(work.left_at, key=work.left_at.__getitem__)
 
     def list_presence(self) -> dict[str, bool]:
         """For each file written by agents, return whether it existed when an agent last left it."""
@@ -145,9 +145,9 @@ class AgentWrittenFiles:
             if left <= 0:
                 break
             found = self.names(folder)
-            for names, told in ((found.gone, gone), (found.there, there)):
+            for names, known in ((found.gone, gone), (found.there, there)):
                 if names and left > 0:
-                    told[folder] = tuple(sorted(names)[:left])
+                    known[folder] = tuple(sorted(names)[:left])
                     left -= len(names)
         return LeftByAgents(there, gone)
 
@@ -231,19 +231,19 @@ class Verdicts:
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
         """Add a result that a run has stored."""
-        told = result.execution.dependencies
+        recorded = result.execution.dependencies
         with self._lock:
-            if self._is_of_another_history(stored, told):
+            if self._is_of_another_history(stored, recorded):
                 self._offset = self._highest + 1
             stored = _renumber(stored, self._offset)
             self._add(stored)
-            if stored.dependencies is not None and told is not None:
-                self._store_rows(stored.dependencies, told.rows)
-                self._left.add(_find_left_files(told, stored))
+            if stored.dependencies is not None and recorded is not None:
+                self._store_rows(stored.dependencies, recorded.rows)
+                self._left.add(_find_left_files(recorded, stored))
             if stored.scoring_dependencies is not None:
-                told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
-                self._store_rows(stored.scoring_dependencies, frozenset().union(*(each.rows for each in told_by)))
-                for each in told_by:
+                of_metrics = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
+                self._store_rows(stored.scoring_dependencies, frozenset().union(*(each.rows for each in of_metrics)))
+                for each in of_metrics:
                     self._left.add(_find_left_files(each, stored))
 
     def has_status(self, status: CaseStatus) -> bool:
@@ -315,13 +315,13 @@ class Verdicts:
         with self._lock:
             return frozenset(self._listed)
 
-    def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
+    def _is_of_another_history(self, stored: StoredVerdict, recorded: Dependencies | None) -> bool:
         """Whether the file was deleted and created again, so that numbers start from 1 and mean others."""
         stored = _renumber(stored, self._offset)
         if stored.execution is not None and stored.execution < self._highest - _LATELY_USED:
             return all(each.execution != stored.execution for each in self.find(_make_question(stored)))
         known = None if stored.dependencies is None else self._sets.get(stored.dependencies)
-        return known is not None and told is not None and {*known} != {*map(self._number, told.rows)}
+        return known is not None and recorded is not None and {*known} != {*map(self._number, recorded.rows)}
 
     def _add(self, stored: StoredVerdict) -> None:
         self._highest = max(self._highest, stored.execution or 0, *_list_sets(stored))
@@ -365,11 +365,13 @@ class Verdicts:
         return number
 
 
-def _find_left_files(told: Dependencies, stored: StoredVerdict) -> Iterator[AgentWrittenFile]:
-    found = {row.key: row.fingerprint for row in told.rows if row.kind == DependencyKind.FOUND}
-    for row in told.rows:
+def _find_left_files(recorded: Dependencies, stored: StoredVerdict) -> Iterator[AgentWrittenFile]:
+    found = {row.key: row.fingerprint for row in recorded.rows if row.kind == DependencyKind.FOUND}
+    for row in recorded.rows:
         if row.kind in _LEFT:
-            yield AgentWrittenFile(row.key, row.fingerprint, told.recorded_at, stored.started_at, found.get(row.key))
+            yield AgentWrittenFile(
+                row.key, row.fingerprint, recorded.recorded_at, stored.started_at, found.get(row.key)
+            )
 
 
 def _place(verdict: StoredVerdict) -> tuple[str, JobKey, bool]:
@@ -471,11 +473,11 @@ def list_watched_paths(target: Target) -> frozenset[str]:
     return frozenset(os.path.normpath(target.path / path) for path in target.watch)
 
 
-def add_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
+def add_watched(recorded: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
     """Add watched paths to the dependencies of a case."""
-    if told is None or not watched:
-        return told
-    return told.model_copy(update={"rows": told.rows | watched})
+    if recorded is None or not watched:
+        return recorded
+    return recorded.model_copy(update={"rows": recorded.rows | watched})
 
 
 def fingerprint_of_tree(path: str, *, file: Callable[[str], str] = fingerprints.of_file) -> str:

@@ -254,16 +254,16 @@ def _read_text(candidate: Candidate | None) -> str:
 
 
 def _read_usage(response: GenerateContentResponse) -> TokenUsage | None:
-    told = response.usage_metadata
-    if told is None:
+    reported = response.usage_metadata
+    if reported is None:
         return None
     return TokenUsage(
-        prompt=told.prompt_token_count,
-        tool_use_prompt=told.tool_use_prompt_token_count,
-        candidates=told.candidates_token_count,
-        thoughts=told.thoughts_token_count,
-        cached=told.cached_content_token_count,
-        total=told.total_token_count,
+        prompt=reported.prompt_token_count,
+        tool_use_prompt=reported.tool_use_prompt_token_count,
+        candidates=reported.candidates_token_count,
+        thoughts=reported.thoughts_token_count,
+        cached=reported.cached_content_token_count,
+        total=reported.total_token_count,
     )
 
 

@@ -139,10 +139,12 @@ def _read_reply(response: Any, model: str) -> ModelReply:
     choice = response.choices[0] if response.choices else None
     text = (choice.message.content if choice is not None else None) or ""
     finish = None if choice is None else choice.finish_reason
-    told = getattr(response, "usage", None)
+    reported = getattr(response, "usage", None)
     usage = None
-    if told is not None:
-        usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
+    if reported is not None:
+        usage = TokenUsage(
+            prompt=reported.prompt_tokens, candidates=reported.completion_tokens, total=reported.total_tokens
+        )
     if not text:
         trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
         raise make_model_error(trouble, model, finish or "", usage=usage)

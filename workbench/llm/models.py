@@ -629,7 +629,7 @@ class Cache:
         self._warn = warn
         self._store: ReplyStore | None = None
         self._trouble: StoreError | None = None
-        self._is_trouble_told = False
+        self._is_trouble_reported = False
         self._is_closed = False
         # One thread instead of a lock: a cancelled caller stops waiting while its action completes in the thread.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replies")
@@ -660,8 +660,8 @@ class Cache:
         found = None
         if self._trouble is None and not self._is_closed:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action)
-        if self._trouble is not None and not self._is_trouble_told:
-            self._is_trouble_told = True
+        if self._trouble is not None and not self._is_trouble_reported:
+            self._is_trouble_reported = True
             self._warn(f"answers of models are not cached: {self._trouble}")
         return found
 

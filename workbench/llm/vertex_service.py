@@ -91,8 +91,8 @@ class VertexEvaluation:
             texts = json.dumps({name: instance[name] for name in ("prompt", "response")}, ensure_ascii=False)
             spec = {"metric_prompt_template": self._template}
             return {"pointwise_metric_input": {"metric_spec": spec, "instance": {"json_instance": texts}}}
-        told = {name: {"text": value} if isinstance(value, str) else value for name, value in instance.items()}
-        return {"metrics": [{"name": asked["metric"]}], "instance": told}
+        values = {name: {"text": value} if isinstance(value, str) else value for name, value in instance.items()}
+        return {"metrics": [{"name": asked["metric"]}], "instance": values}
 
 
 def explain_missing_project(environment: Mapping[str, str]) -> str | None:

@@ -50,6 +50,7 @@ from workbench.report.run_report import (
     count_repeats,
     describe_model_calls,
     describe_sources,
+    format_metric_errors,
     mark_replayed,
     quarantine_lines,
     samples_text,
@@ -247,8 +248,8 @@ def error_record(result: CaseResult) -> dict[str, Any] | None:
         return failure.model_dump(mode="json")
     if result.status is not CaseStatus.ERROR:
         return None
-    reasons = [f"{metric.name}: {metric.reason}" for metric in result.metrics if metric.status.value == "ERROR"]
-    return {"kind": "metric", "message": "; ".join(reasons), "turn": None, "traceback": None, "stderr_tail": None}
+    message = format_metric_errors(result.metrics)
+    return {"kind": "metric", "message": message, "turn": None, "traceback": None, "stderr_tail": None}
 
 
 def metric_records(metrics: Iterable[MetricResult]) -> list[dict[str, Any]]:

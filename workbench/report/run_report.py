@@ -90,6 +90,12 @@ def _sample_text(sample: JudgeSample) -> str:
     return f"{verdict or 'on parts'}{source}: {said}"
 
 
+def format_metric_errors(metrics: Iterable[MetricResult]) -> str:
+    """Return which metrics ended in ERROR, and why. The error of a custom function starts with its name already."""
+    wrong = [metric for metric in metrics if metric.status is MetricStatus.ERROR]
+    return "; ".join(f"{each.name}: {str(each.reason).removeprefix(f'{each.name}: ')}" for each in wrong)
+
+
 def unsure_text(metric: MetricResult) -> str | None:
     """Say on which turns samples disagree: `own: turn 2: 3 of 5 samples agree`; None if they agree."""
     if not is_unsure(metric):

@@ -228,7 +228,7 @@ def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples
         statuses.add(status)
         if status is not CaseStatus.PASSED:
             lines.append(line)
-            lines += dict.fromkeys(make_safe(f"{judge}{told}") for result in results for told in judging_lines(result))
+            lines += dict.fromkeys(make_safe(f"{judge}{each}") for result in results for each in judging_lines(result))
     if not metrics:
         lines += list_reasons(runs[0])
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
@@ -250,12 +250,12 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
         "could not be evaluated (ERROR)": CaseStatus.ERROR,
         "not evaluated": CaseStatus.NOT_EVALUATED,
     }
-    told = [
+    described = [
         f"{number} {word}" for word, status in counts.items() if (number := sum(v.status is status for v in bad)) > 0
     ]
     lines = [
         f"{len(bad)} of {pluralise(len(verdicts), 'case')} of {make_safe(agent)} did not pass "
-        f"({pluralise(runs, 'run')} each): {', '.join(told)}"
+        f"({pluralise(runs, 'run')} each): {', '.join(described)}"
     ]
     for verdict in bad:
         lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {make_safe(verdict.name)}"]
@@ -276,8 +276,8 @@ def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
         line = describe_metric(scored[0])
     else:
         merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
-        told = ", ".join(map(score_text, scores)) if len(scores) <= _SCORES_SHOWN else f"{len(scores)} turns"
-        line = f"{describe_metric(merged)}, the mean of {told}"
+        shown = ", ".join(map(score_text, scores)) if len(scores) <= _SCORES_SHOWN else f"{len(scores)} turns"
+        line = f"{describe_metric(merged)}, the mean of {shown}"
     return (CaseStatus.PASSED if passed else CaseStatus.FAILED), line
 
 
@@ -297,20 +297,20 @@ def _is_lower_better(results: Sequence[MetricResult]) -> bool:
 
 
 def _error_lines(errors: Sequence[ReportedCase], *, of: int) -> Iterator[str]:
-    told: dict[tuple[str, ...], list[ReportedCase]] = {}
+    runs_by_lines: dict[tuple[str, ...], list[ReportedCase]] = {}
     for run in errors:
-        told.setdefault(tuple(explain(run)) or (run.result.status.value,), []).append(run)
-    for lines, runs in told.items():
+        runs_by_lines.setdefault(tuple(explain(run)) or (run.result.status.value,), []).append(run)
+    for lines, runs in runs_by_lines.items():
         yield from _run_lines(runs, lines, of=of)
 
 
 def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
     """Yield the aligned expected and actual side, once for runs with equal lines."""
-    told: dict[tuple[str, ...], list[ReportedCase]] = {}
+    runs_by_lines: dict[tuple[str, ...], list[ReportedCase]] = {}
     for run in runs:
         if lines := tuple(aligned_lines(run)):
-            told.setdefault(lines, []).append(run)
-    for lines, same in told.items():
+            runs_by_lines.setdefault(lines, []).append(run)
+    for lines, same in runs_by_lines.items():
         yield from _run_lines(same, lines, of=len(runs))
 
 

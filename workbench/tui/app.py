@@ -290,7 +290,7 @@ class WorkbenchApp(KeyHolder, App[None]):
             self._follow_themes(self._theme_changes)
         # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
-        self._quit_when_told()
+        self._quit_on_signals()
         has_terminal = None if self.is_headless else _find_terminal()
         if has_terminal is not None:
             self._quit_when_terminal_is_gone(has_terminal)
@@ -603,7 +603,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         if await self._main.may_leave():
             self.exit()
 
-    def _quit_when_told(self) -> None:
+    def _quit_on_signals(self) -> None:
         """Exit on SIGTERM, or on SIGHUP when the terminal is closed; edits stay in recovery files."""
         for name, quit_now in (("SIGTERM", self.exit), ("SIGHUP", self._quit_without_terminal)):
             number = getattr(signal, name, None)

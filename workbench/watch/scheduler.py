@@ -142,6 +142,11 @@ class ActiveJobs:
         if active is not None and active.run is run:
             self._waiting.discard(job)
 
+    def is_unreported(self, job: JobKey, run_id: str) -> bool:
+        """Return True if the verdict of a job in this run of the watch is stored, and its end will report it."""
+        active = self._jobs.get(job)
+        return active is not None and active.run.run_id == run_id
+
     def is_waiting(self, job: JobKey) -> bool:
         """Return True if the job is active and has not started."""
         return job in self._waiting
@@ -444,6 +449,7 @@ class Scheduler:
             if each.action is Action.NOTHING
             and each.verdict is not None
             and self._reporter.shown.get(each.job) != get_verdict_key(each.verdict)
+            and not self._active.is_unreported(each.job, each.verdict.job.run_id)
         }
         if not reused:
             return

@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import AGENT, TOOLS, Folder, watch_project
-from workbench.model.run_events import Notice
+from workbench.engine.run import Run
+from workbench.model.run_events import CaseFinished, Notice
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.watch import file_watcher
-from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, WatchRunStarted, WatchStarted
+from workbench.watch.scheduler import Scheduler
+from workbench.watch.watch_events import (
+    AllKnown,
+    ChangeSeen,
+    VerdictKnown,
+    VerdictsReused,
+    WatchRunStarted,
+    WatchStarted,
+)
 
 
 async def test_a_save_runs_only_the_cases_that_use_the_changed_code(folder: Folder) -> None:
@@ -231,3 +240,20 @@ async def test_a_full_disk_is_reported_once_and_unstored_cases_run_at_the_next_c
         next_round = await watch.apply(lambda: folder.write("notes.txt", "y"))
         assert len(next_round.verdicts) == 3
         assert next_round.first(AllKnown).stale == 0
+
+
+async def test_a_verdict_is_reported_once_although_a_change_comes_between_its_storing_and_its_report(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_finished = Scheduler._on_finished
+
+    async def decide_before(self: Scheduler, run: Run, event: CaseFinished) -> None:
+        await self.report_reused(await self._off_loop(self._decisions.decide_all))
+        await on_finished(self, run, event)
+
+    monkeypatch.setattr(Scheduler, "_on_finished", decide_before)
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
+
+        assert len(start.verdicts) == 3
+        assert not start.has(VerdictsReused)

@@ -80,13 +80,15 @@ def write_uncompared_calls(
     expected: TurnSide,
     actual: TurnSide,
     *,
-    told: tuple[bool, bool],
+    reported: tuple[bool, bool],
     simulated: Sequence[str | None] = (),
 ) -> None:
     """Write the calls of a row if those of one side are unknown. The calls of the other side are not scored."""
-    left = _list_call_rows(expected, (), writer.texts) if told[0] else [_make_missing_side("reference_trajectory")]
+    left = _list_call_rows(expected, (), writer.texts) if reported[0] else [_make_missing_side("reference_trajectory")]
     right = (
-        _list_call_rows(actual, simulated, writer.texts) if told[1] else [_make_missing_side("predicted_trajectory")]
+        _list_call_rows(actual, simulated, writer.texts)
+        if reported[1]
+        else [_make_missing_side("predicted_trajectory")]
     )
     for pair in zip_longest(left, right):
         writer.add_sides(*pair)
@@ -436,12 +438,12 @@ class _Diff:
             expected = comparison = None
         unknown = None if turn is None else turn.calls_unknown
         # An agent that never reports calls makes no difference in a turn without expected calls.
-        untold = turn is not None and turn.has_no_call_report and _expects_no_call(expected)
-        is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
+        is_unreported = turn is not None and turn.has_no_call_report and _expects_no_call(expected)
+        is_equal = comparison is not None and not comparison.differences and (unknown is None or is_unreported)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
             assert actual is not None
-            is_told = unknown is None and not any(self._has_unknown_calls(side) for side in (expected, actual))
-            calls = plural(len(comparison.calls), "call") if is_told else _CALLS_UNKNOWN
+            is_reported = unknown is None and not any(self._has_unknown_calls(side) for side in (expected, actual))
+            calls = plural(len(comparison.calls), "call") if is_reported else _CALLS_UNKNOWN
             count = sum(source is not None for source in self._find_simulations(number, actual))
             note = f", {count} simulated" if count else ""
             folded = StyledText(f"  as expected ({calls}{note})", Style.MUTED)
@@ -457,7 +459,7 @@ class _Diff:
                 right if actual is not None else f"{right} (nothing)" if is_over else f"{right} (none yet)",
             )
         )
-        if unknown is not None and untold:  # true for every turn of such an agent; the scores give the reason
+        if unknown is not None and is_unreported:  # true for every turn of such an agent; the scores give the reason
             self._writer.add(Paragraph.from_text(_CALLS_UNKNOWN, Style.MUTED, indent=2))
         elif unknown is not None:
             words = f"tool calls are unknown: {unknown}"
@@ -467,12 +469,12 @@ class _Diff:
             assert actual is not None
             costs = TurnCosts(self._metrics, number, comparison)
             simulated = self._find_simulations(number, actual)
-            told = not self._has_unknown_calls(expected), not self._has_unknown_calls(actual)
-            if unknown is None and all(told):
+            reported = not self._has_unknown_calls(expected), not self._has_unknown_calls(actual)
+            if unknown is None and all(reported):
                 CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
-            elif unknown is None and any(told):
+            elif unknown is None and any(reported):
                 sides = comparison.expected, comparison.actual
-                write_uncompared_calls(self._writer, *sides, told=told, simulated=simulated)
+                write_uncompared_calls(self._writer, *sides, reported=reported, simulated=simulated)
             elif unknown is not None and comparison.expected.calls:  # an unknown call is not a missing one
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_messages(number, comparison, costs)

@@ -27,7 +27,7 @@ from workbench.model.run_events import (
     RunStarted,
 )
 from workbench.model.text import format_duration, redact
-from workbench.report.run_report import describe_model_calls
+from workbench.report.run_report import describe_model_calls, format_metric_errors
 from workbench.report.text_report import quota_wait_text, spending_text
 from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, get_badge, get_state
 from workbench.tui.state.text_layout import (
@@ -157,7 +157,7 @@ def _format_reason(result: CaseResult) -> str | None:
     wrong = MetricStatus.ERROR if result.status is CaseStatus.ERROR else MetricStatus.FAILED
     metrics = [metric for metric in result.metrics if metric.status is wrong]
     if result.status is CaseStatus.ERROR:
-        return _shorten_message("; ".join(f"{metric.name}: {metric.reason}" for metric in metrics))
+        return _shorten_message(format_metric_errors(metrics))
     if result.status is CaseStatus.FAILED:
         return _shorten_message(f"failed in {', '.join(metric.name for metric in metrics)}")
     return "no criterion gave a verdict" if result.status is CaseStatus.NOT_EVALUATED else None

@@ -115,8 +115,8 @@ class AgentFolders:
 def _find_project(home: str) -> str | None:
     """Return the repository that contains a folder, else the nearest folder with workbench.toml; with a trailing
     separator."""
-    nobodys = (os.path.abspath(os.path.expanduser("~")), os.path.abspath(os.sep))
-    folders = [folder for folder in _walk_up(home) if folder not in nobodys]
+    too_wide = (os.path.abspath(os.path.expanduser("~")), os.path.abspath(os.sep))
+    folders = [folder for folder in _walk_up(home) if folder not in too_wide]
     for sign in (".git", "workbench.toml"):
         for folder in folders:
             if os.path.lexists(os.path.join(folder, sign)):

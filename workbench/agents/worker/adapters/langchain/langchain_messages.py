@@ -705,7 +705,7 @@ def _read_step(step: Any, place: str) -> tuple[str, dict[str, Any], str | None, 
         raise AgentFault(f'"{place}" is {describe(step)}, expected {_SHAPE}')
     action, observation = step
     data = action.get("kwargs", action) if isinstance(action, dict) else action
-    read = data.get if isinstance(data, dict) else lambda key, _told=data: getattr(_told, key, None)
+    read = data.get if isinstance(data, dict) else lambda key, _data=data: getattr(_data, key, None)
     name, args, call_id = read("tool"), read("tool_input"), read("tool_call_id")
     if not isinstance(name, str):
         raise AgentFault(f'"{place}[0]" is {describe(action)}, expected {_SHAPE}')
