@@ -103,7 +103,7 @@ def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     found = workspace.recordings.read(listed.relative).cases
     quarantined = _read_quarantined_cases(workspace.root / listed.relative)
     keys = ((_make_key(listed, item), item.problem or "") for item in found)
-    rows = tuple(make_case_row(key, problem, quarantined.get(key.name)) for key, problem in keys)
+    rows = tuple(make_case_row(key, text, quarantined.get(key.name) if quarantined else None) for key, text in keys)
     if listed.cases == rows and listed.is_dataset and not listed.problem:
         return listed
     return replace(listed, problem="", cases=rows, is_dataset=True)
