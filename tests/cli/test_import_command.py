@@ -134,7 +134,7 @@ def test_imported_cases_run(workbench: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["import", "none.db"], "none.db: cannot read it: No such file or directory"),
+        (["import", "none.db"], "none.db: cannot read it: there is no such file or folder"),
         (["import", "a.db", "--session", "s9"], "--session s9: no such session; did you mean 's1'?"),
         (["import", "a.db", "--show", "s9"], "--session s9: no such session; did you mean 's1'?"),
         (["import", "a.db", "--contains", "zebra"], "no session matches"),

@@ -104,7 +104,7 @@ def test_a_file_without_sessions(tmp_path: Path, name: str, content: str, messag
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot read it: No such file"):
+    with pytest.raises(StoreError, match="cannot read it: there is no such file"):
         open_source(tmp_path / "a.json")
     with pytest.raises(StoreError, match="found a folder, expected a file"):
         open_source(tmp_path)

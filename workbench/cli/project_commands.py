@@ -76,9 +76,9 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
             patterns = tuple(usual)
         file = add_target(describe(where), root)
     except StoreError as error:
-        if error.line is not None:  # an error in the existing file, not in the arguments
+        if error.line is not None or not error.place:  # an error of the file, not of the arguments
             raise
-        raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
+        raise click.UsageError(f"{error.place}: {error.message}") from None
     write_lines([f"added target {name} to {shown_path(file)}"])
     for problem in _find_missing(describe(where), root):
         message(problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -483,8 +484,8 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
     printer = _make_printer(plan, display, rows=rows, name_width=name_width)
     spool = JsonSpool() if display.output is not None and display.document_format == JSON else None
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
-    run = workspace.start(plan, holds=Holds.VERDICTS)
-    report = _follow(run, printer, progress, keeps_cases=display.needs_cases, spool=spool)
+    collected = _CaseCollector(plan, keeps_cases=display.needs_cases)
+    run, report = _follow(partial(workspace.start, plan, holds=Holds.VERDICTS), printer, progress, collected, spool)
     status = run.exit_status
     if spool is not None:
         assert display.output is not None
@@ -522,10 +523,9 @@ def name_row(case: PlannedCase, repeat: int) -> str:
 
 
 def _follow(
-    run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool, spool: JsonSpool | None
-) -> StreamedRun | RunReport:
-    """Print the events of a run until it ends; return the report."""
-    collected = _CaseCollector(run.plan, keeps_cases=keeps_cases)
+    start: Callable[[], Run], printer: Printer, progress: Progress, collected: _CaseCollector, spool: JsonSpool | None
+) -> tuple[Run, StreamedRun | RunReport]:
+    """Start a run and print its events until it ends; return it and the report. Ctrl-C may come while it starts."""
     started_at: datetime | None = None
     finished: RunFinished | None = None
 
@@ -533,7 +533,19 @@ def _follow(
         with progress.pause():
             message(text)
 
-    with progress, graceful_interrupt(run.cancel, announce=announce):
+    runs: list[Run] = []
+    cancelled = threading.Event()
+
+    def cancel() -> None:
+        cancelled.set()
+        for each in runs:
+            each.cancel()
+
+    with progress, graceful_interrupt(cancel, announce=announce):
+        run = start()
+        runs.append(run)
+        if cancelled.is_set():
+            run.cancel()
         for events in run.iter_batches():
             ended: list[ReportedCase] = []
             for event in events:
@@ -555,7 +567,7 @@ def _follow(
     assert finished is not None  # the last event of every run
     report = collected.report(_collect_facts(run, started_at=started_at, finished=finished))
     printer.print_report(report)
-    return report
+    return run, report
 
 
 def _show_progress(event: RunEvent, progress: Progress, announce: Callable[[str], None]) -> None:

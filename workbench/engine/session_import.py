@@ -54,7 +54,7 @@ from workbench.store.datasets.dataset_files import (
 )
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, Dataset
 from workbench.store.datasets.message_rows import describe_kind, is_messages
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, make_os_error
 from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import make_new_set_content
@@ -212,7 +212,7 @@ def _read_start(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(16)
     except OSError as error:
-        raise StoreError(path, f"cannot read it: {error.strerror or error}") from error
+        raise make_os_error("read", path, error) from error
 
 
 def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:

@@ -109,6 +109,15 @@ def test_an_invalid_target_is_refused_and_nothing_is_written(
     assert (workbench.root / "workbench.toml").read_text() == before
 
 
+def test_settings_that_cannot_be_used_are_named(workbench: CommandLine) -> None:
+    (workbench.root / "workbench.toml").unlink()
+    (workbench.root / "workbench.toml").mkdir()
+
+    result = workbench("target", "add", "web", "--kind", "http", "--target", URL)
+
+    assert result.error == "workbench: workbench.toml: cannot read it: it is a folder, expected a file\n"
+
+
 def test_in_a_terminal_the_command_asks_until_the_answer_is_valid(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
     command = [str(Path(sys.executable).parent / "workbench"), "target", "add"]

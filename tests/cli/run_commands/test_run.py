@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import SETTINGS
+from workbench.engine.workspace import Workspace
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, CommandResult
@@ -408,6 +409,24 @@ def test_ctrl_c_keeps_the_finished_cases(workbench: CommandLine, make_turn: Make
     assert lines[-1]["interrupted"] is True
     assert "interrupted" in error
     assert "Traceback" not in error
+
+
+def test_ctrl_c_while_a_run_starts_stops_the_run_and_reports_it(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Workspace.start
+
+    def start_interrupted(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(Workspace, "start", start_interrupted)
+
+    result = workbench("run", "home")
+
+    assert result.status == 130
+    assert "interrupted: stopping; finished results are kept" in result.error
+    assert "2 cases: " in result.out
 
 
 def test_a_second_ctrl_c_ends_the_process_immediately(workbench: CommandLine, make_turn: MakeTurn) -> None:

@@ -117,6 +117,27 @@ async def test_cases_in_quarantine_are_listed_without_any_history(make_history_p
         assert screen.app.screen.state.selected_case.eval_id == "off"
 
 
+async def test_a_case_that_has_not_run_shows_its_quarantine_until_the_user_ends_it(
+    make_history_project: Open, open_app: Open
+) -> None:
+    project = make_history_project("on", "off")
+    entries = {"off": {"until": "2999-01-01", "reason": "[b]slow"}, "on": {"until": "2020-01-01"}}
+    (project.path / "lights.evalset.workbench.json").write_text(json.dumps({"quarantine": entries}))
+
+    async with open_app(project.path, size=(80, 24)) as screen:
+        await screen.until("off  ", "⊘ quarantine ")
+        assert screen.text.count("⊘") == 1
+        await screen.press("j", "j", "j")
+        await screen.until("NOT RUN · off", "⊘ quarantined until 2999-01-01: [b]slow")
+        await screen.press("alt+q")
+        await screen.until("1 other case in quarantine")
+        await screen.press("x")
+        await screen.until("its quarantine ended on 2020-01-01")
+        await screen.until_gone("quarantined until")
+        await screen.press("escape")
+        await screen.until_gone("⊘")
+
+
 async def test_a_quarantine_of_another_case_with_the_same_id_is_without_effect(
     make_history_project: Open, open_app: Open
 ) -> None:

@@ -9,18 +9,20 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.evalset import EvalCase, Invocation, Quarantine
 from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.report.run_report import find_live_samples
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
-from workbench.store.files import is_dataset_name, real_path
+from workbench.store.evalsets.quarantine import read_quarantines
+from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
@@ -94,10 +96,20 @@ _READ_ONLY = "a dataset can be judged here, but not edited; `workbench dataset c
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     """List the rows of a dataset as cases. Return the same object if nothing changed. Raises StoreError."""
     found = workspace.recordings.read(listed.relative).cases
-    rows = tuple(make_case_row(_make_key(listed, item), item.problem or "") for item in found)
+    quarantined = _read_quarantined_cases(workspace.root / listed.relative)
+    keys = ((_make_key(listed, item), item.problem or "") for item in found)
+    rows = tuple(make_case_row(key, text, quarantined.get(key.name) if quarantined else None) for key, text in keys)
     if listed.cases == rows and listed.is_dataset and not listed.problem:
         return listed
     return replace(listed, problem="", cases=rows, is_dataset=True)
+
+
+def _read_quarantined_cases(path: Path, document: EvalSetDocument | None = None) -> Mapping[str, Quarantine]:
+    """Read the quarantines of a set that are in force today, by the names of cases."""
+    if not get_sidecar_path(path).exists():
+        return {}
+    found = read_quarantines(path, document=document).at_day(date.today()).cases
+    return {name: quarantine for name, quarantine in found.items() if not quarantine.is_expired}
 
 
 def find_row(workspace: Workspace, key: CaseKey) -> RecordedCase | None:
@@ -413,7 +425,9 @@ class Projects:
         unread = "" if status.problem is None else str(status.problem)  # then the list shows the last valid state
         known = self._listed.get(listed.relative)
         entries = document.entries  # another object after every edit
-        if known is not None and known.entries is entries and known.listed is listed and known.unread == unread:
+        quarantined = _read_quarantined_cases(document.path, document)
+        now = (unread, quarantined)
+        if known is not None and known.entries is entries and known.listed is listed and known.others == now:
             return listed
         times = Counter(entry.eval_id for entry in entries)
         make_key = make_fast_constructor(CaseKey, set(CaseKey.model_fields))
@@ -423,9 +437,10 @@ class Projects:
             if times[entry.eval_id] > 1:
                 problem = f"duplicate id ({times[entry.eval_id]} times in this file); make it unique to run the case"
             values = {"target": listed.target, "eval_set": listed.relative, "eval_id": entry.eval_id}
-            cases.append(make_case_row(make_key({**values, "occurrence": entry.occurrence}), problem))
+            key = make_key({**values, "occurrence": entry.occurrence})
+            cases.append(make_case_row(key, problem, quarantined.get(key.name) if quarantined else None))
         read = replace(listed, problem=unread or _find_broken_json(document), cases=tuple(cases), is_dataset=False)
-        self._listed[listed.relative] = _ListedFile(entries, unread, read)
+        self._listed[listed.relative] = _ListedFile(entries, now, read)
         return read
 
     def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
@@ -438,10 +453,13 @@ class Projects:
 
 
 class _ListedFile(NamedTuple):
-    """The list of a file: made of these entries, and of why the present content of the file cannot be read."""
+    """The list of a file: made of these entries, and of `others`.
+
+    These are why the present content of the file cannot be read, and the quarantines in force.
+    """
 
     entries: Sequence[CaseEntry]
-    unread: str
+    others: tuple[str, Mapping[str, Quarantine]]
     listed: ListedSet
 
 

@@ -39,7 +39,7 @@ from workbench.store.evalsets.quarantine import (
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.panes.diff_pane import WholeScreen
-from workbench.tui.screen_context import CaseWanted, ScreenContext
+from workbench.tui.screen_context import CaseWanted, DocumentsChanged, ScreenContext
 from workbench.tui.state.case_status import QUARANTINED, Badge
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.finder import FilteredRows
@@ -74,10 +74,13 @@ def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
     """Show the flaky cases over a screen, and post a message to it if the user wants to go to a case."""
 
     def leave(case: CaseKey | None) -> None:
+        if flaky.changed_sets:
+            screen.post_message(DocumentsChanged(frozenset(flaky.changed_sets)))
         if case is not None:
             screen.post_message(CaseWanted(case, tab="history"))
 
-    screen.app.push_screen(FlakyScreen(context), leave)
+    flaky = FlakyScreen(context)
+    screen.app.push_screen(flaky, leave)
 
 
 # Flaky cases, and the others in quarantine.
@@ -232,6 +235,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._screen_context = context
         self._rows = FlakyRows(FlakySearch((), ()), ())
         self.listed = FilteredRows(self._rows)
+        self.changed_sets: set[str] = set()
+        """The eval sets whose quarantines the user changed."""
 
     def compose(self) -> ComposeResult:
         """Yield the title, the filter, the cases with their details, and the keys."""
@@ -359,6 +364,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         shown = safe_line(case, width=_LONGEST_NAME)
         if _can_be_ended(row):
             await self._change(
+                eval_set,
                 lambda workspace: release_cases(workspace.root / eval_set, [case]),
                 f"{shown}: the quarantine is over, a FAILED counts from the next run on",
             )
@@ -373,14 +379,16 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         quarantine = None if answer is None else parse_quarantine(answer)
         if quarantine is not None:
             await self._change(
+                eval_set,
                 lambda workspace: set_quarantine(workspace.root / eval_set, [case], quarantine),
                 f"{shown}: {quarantine}; it counts from the next run on",
             )
 
-    async def _change(self, write: Callable[[Workspace], object], done: str) -> None:
+    async def _change(self, eval_set: str, write: Callable[[Workspace], object], done: str) -> None:
         """Write the file beside the eval set, and read the list again."""
         with report_errors(self):
             await self._screen_context.backend.call(write)
+            self.changed_sets.add(eval_set)
             say(self, done)
             self._read()
 

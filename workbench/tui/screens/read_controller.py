@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from textual.message import Message
 from textual.timer import Timer
@@ -15,6 +16,7 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
+from workbench.store.files import get_sidecar_path
 from workbench.store.settings import FILE_NAME
 from workbench.tui.backend.document_calls import check_cases, find_problems
 from workbench.tui.screen_context import Controller, ScreenContext, background
@@ -128,8 +130,9 @@ class ReadController(Controller):
         if is_less or FILE_NAME in paths or self._may_add_agents(paths):
             self.reload(None)
         elif known.issuperset(path for path in paths if path.endswith(_SETS)):
-            if not known.isdisjoint(paths):
-                self.reread_sets(frozenset(known.intersection(paths)))
+            saved = {path for path in known if path in paths or get_sidecar_path(Path(path)).as_posix() in paths}
+            if saved:
+                self.reread_sets(frozenset(saved))
             elif any(path.endswith(".json") for path in paths):  # it may hold criteria
                 self.reread_sets(frozenset())
         else:

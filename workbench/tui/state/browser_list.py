@@ -11,7 +11,7 @@ from itertools import compress
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.identity import CaseKey
 from workbench.model.trace import get_trajectory
 from workbench.store.files import derive_set_name
@@ -41,7 +41,7 @@ class Row:
     """One row. `label` and `problem` are safe to show; `problem` is empty if nothing is wrong.
 
     A row is identified by target, eval set and case. `eval_set` is empty for a target, `case` is None for a target or
-    set.
+    set. `quarantine` says until when a case is in quarantine, and why; empty for others.
     """
 
     kind: RowKind
@@ -50,6 +50,7 @@ class Row:
     eval_set: str = ""
     case: CaseKey | None = None
     problem: str = ""
+    quarantine: str = ""
 
     @property
     def depth(self) -> int:
@@ -166,11 +167,12 @@ class ListedSet:
         return READING
 
 
-def make_case_row(key: CaseKey, problem: str = "") -> Row:
+def make_case_row(key: CaseKey, problem: str = "", quarantine: Quarantine | None = None) -> Row:
     """Make the row of a case. `problem` says why it cannot run; empty if it can."""
     suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
     label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
-    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem) if problem else "")
+    in_quarantine = "" if quarantine is None else safe_line(str(quarantine))
+    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem) if problem else "", in_quarantine)
 
 
 # Marked cases: a filter does not change them.

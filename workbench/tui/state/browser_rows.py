@@ -18,6 +18,7 @@ from workbench.tui.state.case_status import (
     EDITED,
     MARKED,
     PARTLY_JUDGED,
+    QUARANTINED,
     REPLAYED,
     STALE,
     Badge,
@@ -101,6 +102,8 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
             right = StyledText(badge.symbol, STALE.style)
     elif badge is get_badge(CaseState.NOT_RUN):
         right = _NOTHING  # the symbol says it
+    if row.quarantine and badge is not QUARANTINED:  # which its symbol says
+        right = StyledText(f"{QUARANTINED.symbol} {right.text or QUARANTINED.word}", QUARANTINED.style)
     flag = StyledText(MARKED.symbol, MARKED.style) if row.case in browser.marks else _NOTHING
     return RowView(row.depth, flag, mark, StyledText(row.label), edited, right, more, can_fold=False, partly=partly)
 
@@ -234,6 +237,8 @@ def make_case_notes(subject: Subject) -> list[Block]:
     blocks: list[Block] = []
     for text in dict.fromkeys(filter(None, problems)):
         blocks += [Paragraph.from_text(f"! {safe(text)}", Style.ERROR), BLANK]
+    if row is not None and row.quarantine:
+        blocks += [Paragraph.from_text(f"{QUARANTINED.symbol} {row.quarantine}", QUARANTINED.style), BLANK]
     if subject.is_stale:
         blocks += [
             Paragraph.from_text(f"{STALE.symbol} stale: {safe_line(why)}", STALE.style) for why in subject.stale_reasons
