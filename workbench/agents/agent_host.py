@@ -83,7 +83,7 @@ class ToolAnswer:
     wants_outcome: bool = False
 
 
-class ToolDesk(Protocol):
+class ToolResponder(Protocol):
     """Decides about the tool calls of one session."""
 
     @property
@@ -97,7 +97,7 @@ class ToolDesk(Protocol):
         """Take the result of a call that was made."""
 
 
-class ModelDesk(Protocol):
+class ModelResponder(Protocol):
     """Decides about the model calls of one session: replayed from a recording, or made and perhaps recorded.
 
     Requests, responses and outcomes are those of `ask`, `answer` and `outcome` in PROTOCOL.md, Models.
@@ -137,8 +137,8 @@ class SessionRequest:
     announce_spans: bool = False
     alone: bool = False
     left: LeftByAgents = LeftByAgents()
-    tools: ToolDesk | None = None
-    models: ModelDesk | None = None
+    tools: ToolResponder | None = None
+    models: ModelResponder | None = None
     instructions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

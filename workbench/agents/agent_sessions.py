@@ -20,15 +20,15 @@ from workbench.agents.agent_host import (
     AgentError,
     CustomScoreAnswer,
     CustomScoreRequest,
-    ModelDesk,
+    ModelResponder,
     OnOpened,
     OnSpan,
     SessionEnd,
     SessionRequest,
     ToolAnswer,
     ToolCall,
-    ToolDesk,
     ToolOutcome,
+    ToolResponder,
 )
 from workbench.agents.channel import Message
 from workbench.agents.processes import Child, Exit, Lease, describe_slow_import
@@ -49,8 +49,8 @@ class CallRequests:
         self,
         session: int,
         *,
-        tools: ToolDesk | None,
-        models: ModelDesk | None,
+        tools: ToolResponder | None,
+        models: ModelResponder | None,
         on_failure: Callable[[AgentError], None],
     ) -> None:
         """`on_failure` gets the error of a request that cannot be answered."""
@@ -77,28 +77,30 @@ class CallRequests:
         elif self._tools is not None:
             self._handle_tool_message(self._tools, message, send)
 
-    def _handle_model_message(self, desk: ModelDesk, message: Message, send: Callable[[Message], None]) -> None:
+    def _handle_model_message(
+        self, responder: ModelResponder, message: Message, send: Callable[[Message], None]
+    ) -> None:
         if message["type"] == "outcome":
-            desk.record_outcome(message["ask"], message["model"])
+            responder.record_outcome(message["ask"], message["model"])
             return
 
         async def answer() -> Message:
-            response = await desk.answer(message["ask"], message["model"])
+            response = await responder.answer(message["ask"], message["model"])
             source = None if response is None else "replayed"
             return {"source": source, "wants_outcome": response is None, "response": response}
 
         self._start(self._answer(message["ask"], "a model", answer(), send))
 
-    def _handle_tool_message(self, desk: ToolDesk, message: Message, send: Callable[[Message], None]) -> None:
+    def _handle_tool_message(self, responder: ToolResponder, message: Message, send: Callable[[Message], None]) -> None:
         if message["type"] == "outcome":
-            desk.record_outcome(message["ask"], _parse_outcome(message))
+            responder.record_outcome(message["ask"], _parse_outcome(message))
             return
         call = ToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
         )
 
         async def answer() -> Message:
-            return _encode_answer(await desk.answer(call))
+            return _encode_answer(await responder.answer(call))
 
         self._start(self._answer(call.number, f"the tool {call.tool}", answer(), send))
 

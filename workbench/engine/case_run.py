@@ -15,10 +15,10 @@ from workbench.agents.agent_host import (
     AgentSession,
     HeldUp,
     LeftByAgents,
-    ModelDesk,
+    ModelResponder,
     SessionEnd,
     SessionRequest,
-    ToolDesk,
+    ToolResponder,
 )
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
@@ -78,8 +78,8 @@ async def execute(
     alone: bool,
     listener: Listener,
     left: LeftByAgents,
-    tools: ToolDesk | None = None,
-    models: ModelDesk | None = None,
+    tools: ToolResponder | None = None,
+    models: ModelResponder | None = None,
     instructions: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Attempt:
     """Run the agent on a case with its user. `left` are files written in earlier cases.
@@ -236,8 +236,8 @@ def _session_request(
     *,
     alone: bool,
     left: LeftByAgents,
-    tools: ToolDesk | None,
-    models: ModelDesk | None,
+    tools: ToolResponder | None,
+    models: ModelResponder | None,
     instructions: Mapping[str, Mapping[str, str]],
 ) -> SessionRequest:
     given = case.session_input

@@ -12,7 +12,15 @@ from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
-from workbench.agents.agent_host import AgentError, AgentSession, OnOpened, OnSpan, SessionEnd, SessionRequest, ToolDesk
+from workbench.agents.agent_host import (
+    AgentError,
+    AgentSession,
+    OnOpened,
+    OnSpan,
+    SessionEnd,
+    SessionRequest,
+    ToolResponder,
+)
 from workbench.engine.acceptance import explain_unknown_calls
 from workbench.engine.case_run import DEFAULT_USER
 from workbench.engine.run import EventLog
@@ -156,7 +164,9 @@ def find_tool_warning(branch: Branch, target: Target) -> str:
 class BranchReplay:
     """Replays the turns of a branch, and says what of them was not replayed."""
 
-    def __init__(self, branch: Branch, target: Target, *, models: CaseModels | None, tools: ToolDesk | None) -> None:
+    def __init__(
+        self, branch: Branch, target: Target, *, models: CaseModels | None, tools: ToolResponder | None
+    ) -> None:
         self.turns = len(branch.turns)
         self.messages = [turn.invocation.user_content for turn in branch.turns]
         self._branch = branch
@@ -279,7 +289,7 @@ def start_chat(
     hosts: Hosts,
     settings: RunSettings,
     thread: EngineThread,
-    tools: ToolDesk | None = None,
+    tools: ToolResponder | None = None,
     models: CaseModels | None = None,
     branch: Branch | None = None,
 ) -> Chat:

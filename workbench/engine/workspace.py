@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workbench.agents.agent_host import ToolDesk
+from workbench.agents.agent_host import ToolResponder
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
@@ -491,7 +491,7 @@ class Workspace:
         self._generations = [*(other for other in self._generations if not other.done.done()), generation]
         return generation
 
-    def _create_chat_tools(self, target: Target, branch: Branch | None) -> ToolDesk | None:
+    def _create_chat_tools(self, target: Target, branch: Branch | None) -> ToolResponder | None:
         """Create the simulated and replayed tools of a chat, with their own state and account. Raises ChatError."""
         ask = open_standalone_ask(target, self.settings.judge, judges=self._resources.open_judges)
         replay = branch.tool_recording if branch is not None and branch.turns and target.runs_in_worker else None

@@ -224,7 +224,7 @@ _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
 
 
 class CaseModels:
-    """Answers the model calls of one attempt at a case, and records them. See `ModelDesk`.
+    """Answers the model calls of one attempt at a case, and records them. See `ModelResponder`.
 
     The n-th request of a turn gets the answer to the n-th equal one of the recording. In the mode AUTO the models are
     asked from the first request on that differs: later answers may depend on it. Of several recordings, the newest
@@ -265,7 +265,7 @@ class CaseModels:
 
     @property
     def interception(self) -> Mapping[str, Any]:
-        """See `ModelDesk.interception`."""
+        """See `ModelResponder.interception`."""
         endpoints = [*ENDPOINTS.values(), *(make_expression(each) for each in self._plan.endpoints)]
         is_auto = self._plan.mode is ModelMode.AUTO and self._plan.record is None  # a file gets all calls
         return {
@@ -276,11 +276,11 @@ class CaseModels:
         }
 
     def begin_turn(self, turn: int) -> None:
-        """See `ModelDesk.begin_turn`."""
+        """See `ModelResponder.begin_turn`."""
         self._turn = turn
 
     async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `ModelDesk.answer`."""
+        """See `ModelResponder.answer`."""
         turn = self._turn
         if request.get("uncovered") is not None or request.get("is_likely"):
             self._let_pass(request["url"], request.get("uncovered"))
@@ -387,7 +387,7 @@ class CaseModels:
         return is_of_framework and all(call.request["url"] != request["url"] for call in recorded)
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
-        """See `ModelDesk.record_outcome`."""
+        """See `ModelResponder.record_outcome`."""
         call = self._calls.get(number)
         if call is None:
             return

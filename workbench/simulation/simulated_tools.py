@@ -300,7 +300,7 @@ INJECTED, MODEL, REPLAYED = "injected", "model", "replayed"
 
 
 class CaseTools:
-    """Answers tool calls of one attempt at a case. Attempts share nothing. See `ToolDesk`."""
+    """Answers tool calls of one attempt at a case. Attempts share nothing. See `ToolResponder`."""
 
     def __init__(self, plan: ToolPlan, job: JobKey, *, ask: Ask) -> None:
         self._plan = plan
@@ -320,7 +320,7 @@ class CaseTools:
 
     @property
     def interception(self) -> Mapping[str, Any]:
-        """See `ToolDesk.interception`."""
+        """See `ToolResponder.interception`."""
         names: dict[str, str | None] = {tool.name: tool.place for tool in self._tools.values()}
         for name in () if self._plan.replay is None else self._plan.replay.tools:
             names.setdefault(name, None)
@@ -336,7 +336,7 @@ class CaseTools:
         self._replay = None if calls is None else Replay(recording, self._job.case, repeat=0)
 
     async def answer(self, call: ToolCall) -> ToolAnswer:
-        """See `ToolDesk.answer`."""
+        """See `ToolResponder.answer`."""
         self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
         if self._replay is not None:
             found = self._replay.next(call.tool, call.args)
@@ -357,7 +357,7 @@ class CaseTools:
         return ToolAnswer(wants_outcome=self._plan.record is not None or self._asks_model)
 
     def record_outcome(self, number: int, outcome: ToolOutcome) -> None:
-        """See `ToolDesk.record_outcome`."""
+        """See `ToolResponder.record_outcome`."""
         self._note_outcome(number, None, outcome)
 
     def build_recording(self) -> RecordedCalls[RecordedCall]:
