@@ -417,6 +417,16 @@ def test_equal_changes_without_effect_are_one_line_a_minute(capfd: pytest.Captur
     assert [line[3:8] for line in lines] == ["00:00", "01:00", "01:09", "01:10", "01:11"]
 
 
+def test_a_file_that_was_deleted_is_not_called_saved(capfd: pytest.CaptureFixture[str]) -> None:
+    printer = WatchTextPrinter(plain=True, verbose=False, reported=())
+    change = _note_change("a.py", "b.py", second=0, run=2)
+    for removed in ({"a.py"}, {"a.py", "b.py"}):
+        printer.show(change.model_copy(update={"removed": frozenset(removed)}))
+
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.partition("  ")[2].partition(" - ")[0] for line in lines] == ["a.py, b.py saved", "a.py, b.py deleted"]
+
+
 def test_equal_changes_without_effect_are_one_event_a_minute(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     printer = WatchJsonPrinter(tmp_path, open_history=lambda: pytest.fail("no verdict is printed"))
     for second in range(120):

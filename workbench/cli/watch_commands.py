@@ -546,7 +546,7 @@ def _format_change(event: ChangeSeen) -> str:
     why = f": {event.reason}" if event.reason else ""
     if event.held:
         why += f". Not run automatically: {event.held}; `workbench run --affected` runs it"
-    return f"{shown or 'the project'}{more} saved - {what}{why}"
+    return f"{shown or 'the project'}{more} {event.verb} - {what}{why}"
 
 
 def _format_now() -> str:

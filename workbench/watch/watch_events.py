@@ -71,6 +71,11 @@ class ChangeSeen(Fact):
     quarantines: tuple[str, ...] = ()
 
     @property
+    def verb(self) -> str:
+        """What happened to the files, in one word."""
+        return "deleted" if self.paths and self.removed.issuperset(self.paths) else "saved"
+
+    @property
     def has_effect(self) -> bool:
         """Whether any job runs, is scored or waits because of it, a quarantine changed, or there is a problem."""
         return bool(self.run or self.judged or self.waiting or self.quarantines or self.reason)
@@ -333,7 +338,7 @@ def _describe_quarantine(case: CaseKey, now: Quarantine | None) -> str:
 
 # The reporter sends events, and remembers which verdicts and problems it has sent.
 
-_PROBLEM_FOLLOWS = "it has a problem"  # a notice with the details follows
+_PROBLEM_FOLLOWS = "a changed file has a problem"  # a notice with the details follows
 
 
 class WatchReporter:

@@ -126,7 +126,7 @@ async def test_an_invalid_dataset_is_reported_after_each_save(folder: Rows) -> N
 
         for broken in (b"\xff", b"\xff\xff"):
             save_round = await watch.apply(lambda content=broken: (folder.root / "rows.jsonl").write_bytes(content))
-            assert save_round.change.reason == "it has a problem"
+            assert save_round.change.reason == "a changed file has a problem"
             assert "rows.jsonl:1:1: found the byte 0xff, expected UTF-8 text" in save_round.first(Notice).message
             assert save_round.first(AllKnown).summary.total == 4
 

@@ -756,7 +756,7 @@ def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
         effect = f"{jobs:,} of {plural(event.total, 'case')} ran again"
     return (
         StyledText(f"{path}{more}", Style.STRONG),
-        StyledText(f" saved {_format_age((now - event.at).total_seconds())}: {effect}"),
+        StyledText(f" {event.verb} {_format_age((now - event.at).total_seconds())}: {effect}"),
         StyledText(f", {failed:,} failed" if failed else "", Style.FAILED),
     )
 
