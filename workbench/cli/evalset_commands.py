@@ -335,11 +335,11 @@ def eval_set() -> None:
 
 
 @eval_set.command()
-@click.argument("agent", type=FOLDER)
+@click.argument("agent", metavar="AGENT_DIR", type=FOLDER)
 @click.argument("eval_set_id")
 @adk_options
 def create(*, agent: Path, eval_set_id: str) -> int:
-    """Create an empty eval set: AGENT/EVAL_SET_ID.evalset.json."""
+    """Create an empty eval set: AGENT_DIR/EVAL_SET_ID.evalset.json."""
     from workbench.store.evalsets.new_evalsets import create_eval_set
 
     if not _NEW_ID.fullmatch(eval_set_id):
@@ -352,7 +352,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
 
 
 @eval_set.command("add-eval-case")
-@click.argument("agent", type=FOLDER)
+@click.argument("agent", metavar="AGENT_DIR", type=FOLDER)
 @click.argument("eval_set_id")
 @click.option("--scenarios_file", type=FILE, required=True, help="Conversation scenarios as JSON.")
 @click.option("--session_input_file", type=FILE, required=True, help="Initial session as JSON.")
