@@ -11,14 +11,16 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 294  # modules, except `__init__.py` files with only a docstring; 260 before the commands that search for causes
+_MOST = 294
+"""Modules, except `__main__.py` and `__init__.py` files with only a docstring."""
 
 
 def test_modules_are_short_and_few() -> None:
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
 
     assert not [f"{path}: {length} lines" for path, length in lengths.items() if length > _LONGEST]
-    assert sum(path.name != "__init__.py" or length > 10 for path, length in lengths.items()) <= _MOST
+    names = ("__init__.py", "__main__.py")
+    assert sum(path.name not in names or length > 10 for path, length in lengths.items()) <= _MOST
 
 
 def test_module_names_are_unique() -> None:

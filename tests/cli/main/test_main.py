@@ -122,6 +122,14 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
     assert "did you mean `workbench history`?" in capsys.readouterr().err
 
 
+def test_the_package_runs_as_a_program() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "workbench", "--version"], capture_output=True, text=True, check=True
+    )
+
+    assert result.stdout == f"workbench {__version__}\n"
+
+
 def test_the_words_of_other_programs_lead_to_commands(capsys: pytest.CaptureFixture[str]) -> None:
     for word, command in WORDS_ELSEWHERE.items():
         assert main([word]) == 2
