@@ -127,7 +127,12 @@ class ConflictScreen(Dialog[Decision | None]):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Disable taking or merging a deleted file, and keeping both versions if they have no automatic merge."""
+        """Disable taking or merging a deleted file, and keeping both versions if they have no automatic merge.
+
+        Before both versions are shown, there is nothing to decide about.
+        """
+        if action in ("keep_mine", "take_theirs", "merge") and self._versions is None:
+            return False
         if action in ("take_theirs", "merge"):
             return not self._is_deleted
         return action != "keep_both" or self._both is not None
@@ -171,7 +176,7 @@ class ConflictScreen(Dialog[Decision | None]):
     async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]], decision: Decision) -> None:
         """Carry out a decision. If the file changed again, show the new version instead.
 
-        Do nothing before both versions are shown, or while another decision is carried out.
+        Do nothing while another decision is carried out.
         """
         if self._versions is None or self._is_deciding:
             return

@@ -241,10 +241,10 @@ async def test_a_choice_before_both_versions_are_shown_is_ignored(
         await actions.insert(screen, "mine")
         actions.write(lights, "on", "off", "theirs")
         await screen.press("ctrl+s")
-        await screen.until("keep mine")
+        await screen.until("decide later")
         await screen.press("m")
         may_answer.set()
-        await screen.until("added by you: mine", "added by another program: theirs")
+        await screen.until("keep mine", "added by you: mine", "added by another program: theirs")
         assert b"theirs" in lights.read_bytes()
 
         await screen.press("m", "t")
