@@ -1,4 +1,4 @@
-"""The plan of a watch: made again when eval sets, settings and agents change, and kept while they are broken."""
+"""The plan of a watch: made again when eval sets, settings and agents change, but not while they are broken."""
 
 from __future__ import annotations
 
