@@ -287,6 +287,3 @@ def test_an_agent_that_answered_with_the_final_response_is_linked_to_it() -> Non
 
     assert find_link(spans, "f") == "the final response of this turn"
     assert find_link(spans, "g") is None
-
-
-# The graph.

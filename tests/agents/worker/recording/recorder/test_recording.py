@@ -87,9 +87,6 @@ async def test_dependencies_of_later_turns_are_reported(bench: Any, run: Any) ->
     assert "agent.py::late" in record.rows("block")
 
 
-# Variables
-
-
 # What the recorder cannot follow
 
 
