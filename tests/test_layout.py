@@ -79,3 +79,30 @@ def test_test_files_mirror_the_modules_they_test() -> None:
             misplaced.append(str(place))
 
     assert misplaced == []
+
+
+_TESTED_WITH_OTHERS = {  # no file of its own name in `tests`, and why
+    "agents/worker/adapters/base": "an interface and its errors: tested with each adapter",
+    "model/run_events": "types of events: tested with what reports them",
+    "model/target": "types: tested with the settings that are read into them",
+    "store/errors": "types of errors: tested with what raises them",
+    "tui/backend/backend": "only joins the calls of the other modules beside it",
+    "tui/screens/screen_actions": "only opens screens: tested with them, in tests/tui/dialogs/cause_screens and others",
+    "watch/bisection": "tested with its command, in tests/cli/cause_commands/test_bisect.py",
+}
+
+
+def test_each_module_has_tests_of_its_name() -> None:
+    """Expect `tests/a/test_b.py` or a folder `tests/a/b` with tests for `workbench/a/b.py`."""
+    tests = Path(__file__).parent
+    without = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).with_suffix("")
+        is_package = path.name == "__init__.py"
+        if "_bundled" in module.parts or (is_package and len(path.read_text("utf-8").splitlines()) <= 10):
+            continue
+        place = tests / (module.parent if is_package else module)
+        if not place.with_name(f"test_{place.name}.py").exists() and not any(place.rglob("test_*.py")):
+            without.add(module.as_posix())
+
+    assert without == set(_TESTED_WITH_OTHERS)

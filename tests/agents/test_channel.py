@@ -9,7 +9,6 @@ import socket
 import stat
 import time
 from collections.abc import AsyncIterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
-from workbench.agents.worker.wire import describe, encode, explain_unfit, make_json_safe
 from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
@@ -34,10 +32,6 @@ async def listener() -> AsyncIterator[Listener]:
 
 async def _connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_unix_connection(listener.address[1])
-
-
-def test_engine_and_worker_have_the_same_protocol_version() -> None:
-    assert wire.PROTOCOL == PROTOCOL
 
 
 @pytest.mark.needs_fork
@@ -296,44 +290,3 @@ async def test_messages_are_sent_in_order_before_the_connection_closes(listener:
 
     assert [json.loads(line)["type"] for line in (await reader.read()).splitlines()] == ["a", "b", "c"]
     writer.close()
-
-
-def test_the_reader_of_the_worker_splits_data_into_messages() -> None:
-    reader = wire.LineReader()
-
-    assert reader.feed(b'{"a"') == []
-    assert reader.feed(b":1}\n{}\n{") == [{"a": 1}, {}]
-    assert reader.feed(b"}\n") == [{}]
-
-
-def test_values_that_json_cannot_hold_are_reported_or_become_text() -> None:
-    loop: list[Any] = []
-    loop.append(loop)
-
-    assert explain_unfit({"a": [1, "x", None, 1.5, True]}, "v") is None
-    assert explain_unfit({"a": [1, {2}]}, "v") == "v.a[1] is a set, which JSON cannot hold"
-    assert explain_unfit({(1,): 2}, "v") == "v has a tuple as a key, expected a str"
-    assert explain_unfit(loop, "v") == "v" + "[0]" * 101 + " is nested more than 100 levels deep"
-    assert explain_unfit(float("inf"), "v") == "v is inf, which JSON cannot hold"
-    assert make_json_safe({1: {2}, "x": float("nan"), "y": b"z"}) == {"1": [2], "x": "nan", "y": "b'z'"}
-    assert json.loads(wire.encode({"type": "span", "span": loop}))["type"] == "span"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "None"),
-        (3, "an int (3)"),
-        ("x" * 100, "a str ('" + "x" * 56 + "...)"),
-        ({}, "an empty dict"),
-        ({"b": 1, "a": 2}, "a dict with the keys a, b"),
-        (Fraction(1, 2), "a fractions.Fraction"),
-    ],
-)
-def test_values_are_described_in_readable_text(value: Any, text: str) -> None:
-    assert describe(value) == text
-
-
-@pytest.mark.parametrize(("kind", "arrives"), [("dependencies", "a/\udcff"), ("turn", "a/\ufffd")])
-def test_only_dependencies_keep_names_of_files_that_are_not_utf_8(kind: str, arrives: str) -> None:
-    assert json.loads(encode({"type": kind, "names": ["a/\udcff"]}))["names"] == [arrives]

@@ -35,7 +35,7 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.model_answers import ReplyStore
 from workbench.watch.selector import Action, decide_plan, read_results
-from workbench.watch.watch_events import ChangeSeen, VerdictsReused, name_kind
+from workbench.watch.watch_events import ChangeSeen, VerdictsReused
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """
@@ -604,13 +604,6 @@ def test_explain_names_a_verdict_of_the_same_input_with_other_expectations(folde
     result = run("explain", "other.evalset.json", "--case", "first")
 
     assert "would only be judged again\n  because a case with the same input already ran" in result.out
-
-
-def test_every_kind_of_dependency_has_a_readable_name() -> None:
-    names = {kind: (name_kind(kind), name_kind(kind, count=2)) for kind in DependencyKind}
-
-    assert not [names for spellings in names.values() for name in spellings if "_" in name or "unknown" in name]
-    assert name_kind("of_another_version", count=47) == "unknown dependencies"
 
 
 def test_only_changed_rows_of_a_selected_dataset_are_judged(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import Project, turn
-from tests.engine.test_shrinking import describe_project
+from tests.engine.test_case_variants import describe_project
 from tests.llm.servers import Call, HttpResponse, openai, run_server
 from workbench.engine.ablation import (
     Ablated,
@@ -440,21 +440,6 @@ def test_parts_without_which_the_agent_crashes_end_in_error(reading_house: Proje
     assert (found.error, found.executions) == ("", 2 + 4 + 1)
 
 
-def test_an_ablation_stops_while_the_import_of_the_agent_hangs(reading_house: Project) -> None:
-    (reading_house.root / "house/agent.py").write_text("import time\ntime.sleep(600)\n")
-    selection = Selection(eval_set="house/h.evalset.json")
-    with (
-        Workspace.open(reading_house.root) as workspace,
-        CaseExecutor(workspace, [selection], RunOptions()) as executor,
-    ):
-        timer = threading.Timer(0.5, executor.cancel)
-        timer.start()
-        found = Ablation(executor=executor, by_line=True, budget=9, repeats=1).run()
-        timer.join()
-
-    assert found.is_interrupted and not found.executions
-
-
 def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(reading_house: Project) -> None:
     house = reading_house
     with (
@@ -507,3 +492,18 @@ def test_prompts_in_the_code_are_found_and_edited_in_place(code: str) -> None:
     assert "nice" not in edited
     assert edited.endswith("after = 1\n")
     compile(edited, "agent.py", "exec")
+
+
+def test_an_ablation_stops_while_the_import_of_the_agent_hangs(reading_house: Project) -> None:
+    (reading_house.root / "house/agent.py").write_text("import time\ntime.sleep(600)\n")
+    selection = Selection(eval_set="house/h.evalset.json")
+    with (
+        Workspace.open(reading_house.root) as workspace,
+        CaseExecutor(workspace, [selection], RunOptions()) as executor,
+    ):
+        timer = threading.Timer(0.5, executor.cancel)
+        timer.start()
+        found = Ablation(executor=executor, by_line=True, budget=9, repeats=1).run()
+        timer.join()
+
+    assert found.is_interrupted and not found.executions

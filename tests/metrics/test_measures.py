@@ -8,10 +8,9 @@ import pytest
 
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
-from workbench.metrics.metric_types import Rule, build_case_result
 from workbench.metrics.registry import prepare
 from workbench.model.evalset import EvalCase
-from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
+from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
 
@@ -95,13 +94,6 @@ async def test_measures_of_recorded_rows_come_only_from_their_columns(config: An
     assert (known["latency"].score, known["failure"].score) == (1.5, 0.0)
     assert unknown["latency"].reason == "no agent ran, and the row has no latency_in_seconds"
     assert unknown["failure"].score is None
-
-
-def test_only_frequent_results_are_shared_between_cases() -> None:
-    rule = Rule(name="latency")
-
-    assert build_case_result(rule, Score(1.0)) is build_case_result(rule, Score(1.0))
-    assert build_case_result(rule, Score(0.123)) is not build_case_result(rule, Score(0.123))
 
 
 # The final session state, compared with the expected state of the case.

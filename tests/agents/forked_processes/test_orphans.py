@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from workbench.model.evalset import Content
-
 pytestmark = pytest.mark.needs_fork
 
 AGENT = """
@@ -48,12 +46,12 @@ FRONT_END = """
 """
 
 
-def _read_pids(bench: Any) -> list[int]:
+def read_pids(bench: Any) -> list[int]:
     path = bench.folder / "pids"
     return [int(item) for item in path.read_text().split()] if path.exists() else []
 
 
-def _have_ended(is_alive: Any, pids: list[int]) -> bool:
+def have_ended(is_alive: Any, pids: list[int]) -> bool:
     return not any(is_alive(pid) for pid in pids)
 
 
@@ -71,37 +69,13 @@ async def test_killing_the_front_end_leaves_no_processes_or_temporary_files(
         [sys.executable, front_end, bench.folder, isolation, mode],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
-    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: have_ended(is_alive, pids))
     await wait_until(lambda: not list(temporary.iterdir()))
-
-
-async def test_leftover_processes_of_a_case_end_with_it(bench: Any, is_alive: Any, wait_until: Any) -> None:
-    bench.agent(AGENT)
-
-    await bench.talk_once("hi")
-
-    await wait_until(lambda: _have_ended(is_alive, _read_pids(bench)[1:]))
-
-
-async def test_leftover_processes_of_a_case_end_while_another_case_runs(
-    bench: Any, is_alive: Any, wait_until: Any
-) -> None:
-    bench.agent(AGENT)
-    host = bench.host()
-    other = await bench.open(host)
-    await other.turn(Content.of_text("hi", role="user"), turn=0)
-    other_pids = _read_pids(bench)
-
-    await bench.talk(host, "hi")
-
-    await wait_until(lambda: _have_ended(is_alive, _read_pids(bench)[1:]))
-    assert all(is_alive(pid) for pid in other_pids)
-    await other.finish()
 
 
 async def test_killing_a_zygote_ends_processes_that_left_its_group(bench: Any, is_alive: Any, wait_until: Any) -> None:
@@ -109,12 +83,12 @@ async def test_killing_a_zygote_ends_processes_that_left_its_group(bench: Any, i
     host = bench.host()
     host.prepare(cases=2)  # so that the session is not forked from the first zygote
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
 
     assert (await talk).kind == "crash"
-    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: have_ended(is_alive, pids))
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGSTOP, signal.SIGKILL]])
@@ -124,13 +98,13 @@ async def test_killing_the_first_zygote_ends_processes_that_left_its_group(
     bench.agent(AGENT)
     host = bench.host()  # no cases are announced: the session is forked from the first zygote
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     for number in signals:
         os.kill(pids[0], number)
 
     assert (await talk).kind == "crash"
-    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: have_ended(is_alive, pids))
 
 
 async def test_killing_the_first_zygote_before_the_host_closes_leaves_no_processes(
@@ -139,45 +113,25 @@ async def test_killing_the_first_zygote_before_the_host_closes_leaves_no_process
     bench.agent(AGENT)
     host = bench.host()
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
     await host.close()
 
     assert (await talk).error is not None  # the end of the process or of the host, whichever came first
-    await wait_until(lambda: _have_ended(is_alive, pids))
-
-
-async def test_killing_a_case_ends_processes_that_left_its_group(bench: Any, is_alive: Any, wait_until: Any) -> None:
-    bench.agent(AGENT)
-    host = bench.host()
-    other = await bench.open(host)  # another case keeps the zygote busy
-    session = await bench.open(host)
-    turn = asyncio.create_task(run_hanging_turn(session))
-    pids = await wait_until(lambda: _read_pids(bench))
-
-    await session.kill()
-
-    await wait_until(lambda: _have_ended(is_alive, pids[1:]))
-    assert is_alive(pids[0])
-    turn.cancel()
-    await other.finish()
-
-
-async def run_hanging_turn(session: Any) -> None:
-    await session.turn(Content.of_text("hang", role="user"), turn=0)
+    await wait_until(lambda: have_ended(is_alive, pids))
 
 
 async def test_closing_the_host_ends_sessions_and_processes(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     await host.close()
 
     assert (await talk).kind == "crash"
-    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: have_ended(is_alive, pids))
 
 
 @pytest.mark.parametrize("mode", ["fork", "once"])
@@ -197,12 +151,12 @@ async def test_a_session_opened_after_the_host_closed_is_refused(bench: Any, mod
 async def test_killing_a_zygote_ends_all_its_descendants(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT.replace(", start_new_session=True", ""))
     talk = asyncio.create_task(bench.talk(bench.host(), "hang"))
-    pids = await wait_until(lambda: _read_pids(bench))
+    pids = await wait_until(lambda: read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
 
     assert (await talk).kind == "crash"
-    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: have_ended(is_alive, pids))
 
 
 async def test_a_task_cancelled_while_starting_leaves_the_host_usable(bench: Any, wait_until: Any) -> None:

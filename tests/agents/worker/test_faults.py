@@ -162,20 +162,6 @@ async def test_an_existing_interpreter_is_not_reported_as_missing(
     assert talk.message.endswith(str(python))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
-async def test_an_interpreter_that_is_too_old_is_reported(bench: Any, way: dict[str, Any]) -> None:
-    launch = Path(__file__).parents[3] / "workbench/agents/worker/launch.py"
-    code = "import sys, runpy; sys.version_info = (3, 8, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
-    python = bench.write("python", f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
-    python.chmod(0o755)
-
-    talk = await bench.talk_once("hi", python=python, **way)
-
-    assert launch.exists()
-    assert talk.kind == "setup"
-    assert "it is Python 3.8.1, expected Python 3.10 or newer" in talk.message
-
-
 async def test_a_program_that_is_not_python_is_reported(bench: Any, way: dict[str, Any]) -> None:
     talk = await bench.talk_once("hi", python=Path("/bin/true"), **way)
 

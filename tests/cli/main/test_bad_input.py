@@ -380,39 +380,6 @@ def test_finished_turns_are_stored_if_a_later_turn_fails(workbench: CommandLine,
     assert case["differences"][0]["expected"] == "y"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("eval", "home", "ligth"), "; did you mean 'light'?"),
-        (("eval", "home", "home/ligth.evalset.json"), "; did you mean 'home/light.evalset.json'?"),
-        (
-            ("eval", "home", "home/light.evalset.json", "light:on"),
-            "light:on: files and ids cannot be mixed, and the first eval set, home/light.evalset.json, is a file; "
-            "did you mean 'home/light.evalset.json'?",
-        ),
-        (
-            ("eval", "home", "light", "home/light.evalset.json"),
-            "files and ids cannot be mixed, and the first eval set, light, is an id; did you mean 'light'?",
-        ),
-        (
-            ("eval", "home", "home/light.evalset.json", "ligth:on"),
-            "ligth:on: no such eval-set file; did you mean 'home/light.evalset.json'?",
-        ),
-        (("run", "light"), "no such file, folder or target; did you mean 'home/light.evalset.json'?"),
-        (("run", "ligth:on"), "; did you mean 'home/light.evalset.json:on'?"),
-        (("run", "light.evalset.json"), "; did you mean 'home/light.evalset.json'?"),
-        (("run", "home/light.evalset.json:of"), "no eval case 'of'; did you mean 'off'?"),
-    ],
-)
-def test_mistyped_sets_and_cases_have_a_suggestion(
-    workbench: CommandLine, arguments: tuple[str, ...], message: str
-) -> None:
-    result = workbench(*arguments)
-
-    assert result.status == 2
-    assert message in result.error
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not delete the current folder of a program")
 def test_a_deleted_current_folder_is_named(workbench: CommandLine) -> None:
     folder = workbench.root / "gone"
@@ -433,22 +400,6 @@ def test_a_folder_in_place_of_the_history_gives_exit_status_2(workbench: Command
     assert result.status == 2
     assert "1 case: 1 passed" in result.out
     assert "history.db: it is a folder, expected a file" in result.error
-
-
-@pytest.mark.parametrize("command", [("run",), ("eval", "home"), ("explain",), ()])
-def test_an_argument_too_long_for_a_path_is_not_found(workbench: CommandLine, command: tuple[str, ...]) -> None:
-    result = workbench(*command, "z" * 5000)
-
-    assert result.status == 2
-    assert "no such" in result.error and "bug in workbench" not in result.error
-    assert len(result.error) < 1000
-
-
-def test_many_cases_of_a_set_can_be_selected(workbench: CommandLine) -> None:
-    result = workbench("run", f"home/light.evalset.json:on,{','.join(['on'] * 200)}")
-
-    assert result.status == 0
-    assert "1 case: 1 passed" in result.out
 
 
 @pytest.mark.parametrize(

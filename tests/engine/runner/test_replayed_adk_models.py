@@ -210,23 +210,3 @@ def test_no_key_of_an_adk_agent_is_recorded(adk: Project) -> None:
 
     assert "GENERATE" in path.read_text()
     assert "AIza" not in path.read_text()
-
-
-def test_parameters_of_the_model_and_the_request_belong_to_the_identity() -> None:
-    from google.adk.models import BaseLlm, LlmRequest
-
-    from workbench.agents.worker.adapters.adk.adk_plugin import _describe_request
-
-    class Model(BaseLlm):
-        temperature: float = 0.0
-        api_key: str = ""
-
-        async def generate_content_async(self, *_: Any) -> Any:
-            raise NotImplementedError
-
-    def describe(**fields: Any) -> Any:
-        model = Model(model="m", **{name: value for name, value in fields.items() if name in Model.model_fields})
-        return _describe_request(model, LlmRequest(model="m"), stream=False)
-
-    assert describe() == describe(api_key="AIzaSyAveryverysecretkey0123456789abcd")
-    assert describe() != describe(temperature=0.5)

@@ -137,23 +137,6 @@ def answer(prompt):
     assert response.text() == f"api_key={SECRET_LOOKALIKE}"  # answers are compared, so they stay
 
 
-def test_harmless_values_of_the_env_file_are_not_masked(folder: Folder) -> None:
-    folder.write(
-        ".env",
-        "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n"
-        "SECRET_KEY='no agent'\n",
-    )
-    names = "REGION", "PRIMARY_KEY", "API_KEY", "SECRET_FILE", "SECRET_KEY"
-    folder.write("agent.py", f"import os\ndef answer(_): return ' '.join(os.environ[name] for name in {names})")
-    folder.cases(fine="hello")
-
-    result = run(folder)["fine"]
-
-    assert result.execution.turns[0].invocation.final_response is not None
-    text = result.execution.turns[0].invocation.final_response.text()
-    assert text == "europe-west4 customer_id dummy keys/of-2026.json no agent"
-
-
 def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -217,3 +200,20 @@ def answer(prompt):
     assert not any(reported.differences)
     assert not reported.state_differences
     assert not compare_turn(expected.conversation[0], result.execution.turns[0].invocation).differences
+
+
+def test_harmless_values_of_the_env_file_are_not_masked(folder: Folder) -> None:
+    folder.write(
+        ".env",
+        "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n"
+        "SECRET_KEY='no agent'\n",
+    )
+    names = "REGION", "PRIMARY_KEY", "API_KEY", "SECRET_FILE", "SECRET_KEY"
+    folder.write("agent.py", f"import os\ndef answer(_): return ' '.join(os.environ[name] for name in {names})")
+    folder.cases(fine="hello")
+
+    result = run(folder)["fine"]
+
+    assert result.execution.turns[0].invocation.final_response is not None
+    text = result.execution.turns[0].invocation.final_response.text()
+    assert text == "europe-west4 customer_id dummy keys/of-2026.json no agent"

@@ -8,8 +8,6 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -32,9 +30,6 @@ from workbench.llm.model_types import (
     ModelReply,
     ModelRequest,
     Trouble,
-    find_secrets,
-    is_google_model,
-    parse_retry_after,
 )
 from workbench.llm.models import Account, Cache, Models
 from workbench.model.identity import CaseKey, JobKey
@@ -264,21 +259,6 @@ async def test_a_wait_for_the_quota_is_reported_once(serve: Serve, open_models: 
     ((model, seconds),) = waits
     assert model == "gemini-test"
     assert 1.0 <= seconds <= 1.2
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("40", 40.0), ("-1", 0.0), ("soon", None), (None, None), ("Mon, 23 Nov 2020 17:00:00 GMT", 0.0)],
-)
-def test_a_retry_after_header_is_parsed_into_seconds(text: str | None, seconds: float | None) -> None:
-    assert parse_retry_after(text) == seconds
-
-
-def test_a_future_retry_after_date_is_parsed_into_seconds_from_now() -> None:
-    soon = parse_retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True))
-
-    assert soon is not None
-    assert 90 <= soon <= 100
 
 
 async def test_a_cancelled_request_frees_its_place_in_the_queue(serve: Serve, open_models: OpenModels) -> None:
@@ -540,32 +520,11 @@ def test_an_invalid_recorded_call_is_refused_with_position_value_and_expectation
     assert str(refused.value).startswith(str(file))
 
 
-@pytest.mark.parametrize(
-    ("model", "google"),
-    [
-        ("gemini-2.5-flash", True),
-        ("models/gemini-2.5-flash", True),
-        ("projects/p/locations/l/endpoints/1", True),
-        ("gemini/gemini-2.5-flash", False),
-        ("openai/gpt-5", False),
-        ("ollama/llama", False),
-    ],
-)
-def test_the_name_of_a_model_decides_its_provider(model: str, google: bool) -> None:
-    assert is_google_model(model) is google
-
-
 async def _find_outcome(ask: Ask, model_request: ModelRequest) -> object:
     try:
         return (await ask(model_request)).text
     except ModelError as error:
         return error.trouble
-
-
-def test_words_and_short_numbers_are_not_secrets() -> None:
-    environment = {"OPENAI_API_KEY": "key-123", "DB_PASSWORD": "postgres", "PAGE_TOKEN": "123456", "HOME": "/home/a-1"}
-
-    assert find_secrets(environment) == {"key-123"}
 
 
 async def test_the_cache_separates_servers_and_errors_redact_the_key() -> None:

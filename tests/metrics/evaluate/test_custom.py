@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from workbench.agents.agent_host import AgentError, CustomScoreAnswer, CustomScoreRequest
-from workbench.metrics.registry import check_criteria
-from workbench.model.criteria import read_config
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Failure, FailureKind, InvocationScore, MetricStatus
 
@@ -132,15 +130,6 @@ async def test_a_custom_metric_may_have_the_name_of_a_builtin_metric(
     results = await judge(criteria, actual=[turn("a")], expected=[turn("a")])
 
     assert results["exact_match"].score == 0.25
-
-
-def test_a_judge_metric_must_not_have_the_name_of_a_builtin_metric() -> None:
-    own = {"exact_match": {"metric_prompt_template": "Rate {response}"}}
-    config = read_config({"criteria": {"exact_match": 1}, "judge_metrics": own}, source="test_config.json")
-
-    (problem,) = check_criteria(config)
-
-    assert str(problem) == "judge_metrics.exact_match: found the name of a built-in metric, expected another name"
 
 
 async def test_the_function_does_not_run_without_a_finished_turn(

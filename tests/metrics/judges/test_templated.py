@@ -366,6 +366,32 @@ async def test_a_pairwise_metric_has_four_samples_by_default(
 
 
 @pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ({"metric_prompt_template": "Is it good? {{response}}"}, "{response} where the text belongs"),
+        ({"kind": "pairwise", "metric_prompt_template": "{response}"}, "{baseline_model_response} where"),
+    ],
+)
+def test_a_template_without_the_responses_is_refused(config: Config, metric: dict[str, Any], expected: str) -> None:
+    (problem,) = check_criteria(config({"own": 0.5}, judges={"own": metric}, check=False))
+
+    assert problem.place == "judge_metrics.own.metric_prompt_template"
+    assert expected in problem.expected
+
+
+def test_camel_case_is_read_too(config: Config) -> None:
+    metric = {"criteria": {"a": "b"}, "ratingRubric": TWO, "inputVariables": ["response"]}
+
+    assert config({"own": 0.5}, judges={"own": metric}).judge_metrics["own"].input_variables == ("response",)
+
+
+def test_a_misspelt_criterion_finds_the_judge_metric(config: Config) -> None:
+    (problem,) = check_criteria(config({"politness": 0.5}, judges={"politeness": POLITE}, check=False))
+
+    assert "'politeness'" in problem.expected
+
+
+@pytest.mark.parametrize(
     ("metric", "problem"),
     [
         ("text", "judge_metrics.own: found 'text', expected an object that defines a judge metric"),
@@ -393,32 +419,6 @@ def test_an_invalid_definition_is_reported_with_its_place(config: Config, metric
         config({"own": 0.5}, judges={"own": metric})
 
 
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ({"metric_prompt_template": "Is it good? {{response}}"}, "{response} where the text belongs"),
-        ({"kind": "pairwise", "metric_prompt_template": "{response}"}, "{baseline_model_response} where"),
-    ],
-)
-def test_a_template_without_the_responses_is_refused(config: Config, metric: dict[str, Any], expected: str) -> None:
-    (problem,) = check_criteria(config({"own": 0.5}, judges={"own": metric}, check=False))
-
-    assert problem.place == "judge_metrics.own.metric_prompt_template"
-    assert expected in problem.expected
-
-
 def test_a_name_may_be_defined_only_once(config: Config) -> None:
     with pytest.raises(InvalidConfig, match=r"judge_metrics\.own: found the name of a custom metric"):
         config({"own": 0.5}, judges={"own": POLITE}, custom={"own": "pkg.own"})
-
-
-def test_camel_case_is_read_too(config: Config) -> None:
-    metric = {"criteria": {"a": "b"}, "ratingRubric": TWO, "inputVariables": ["response"]}
-
-    assert config({"own": 0.5}, judges={"own": metric}).judge_metrics["own"].input_variables == ("response",)
-
-
-def test_a_misspelt_criterion_finds_the_judge_metric(config: Config) -> None:
-    (problem,) = check_criteria(config({"politness": 0.5}, judges={"politeness": POLITE}, check=False))
-
-    assert "'politeness'" in problem.expected

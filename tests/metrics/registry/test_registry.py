@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics import registry
-from workbench.metrics.metric_types import Options
 from workbench.metrics.registry import check_criteria, collect_needs, find_nearest_metric, known_metrics
-from workbench.model.criteria import Criterion, default_config
+from workbench.model.criteria import default_config
 
 ADK_NAMES = (
     "tool_trajectory_avg_score response_evaluation_score response_match_score safety_v1 final_response_match_v2 "
@@ -38,15 +36,6 @@ def test_every_metric_has_the_facts_that_a_picker_needs() -> None:
         assert info.purpose.endswith(".")
         assert info.when.endswith(".")
         assert info.needs <= {"text", "worker", "judge"}
-
-
-def test_the_described_options_are_exactly_those_that_are_read() -> None:
-    for name, definition in registry._collect_definitions().items():
-        options = Options(Criterion(metric=name))
-        common_options = set(options._read)
-        definition.prepare(options)
-        described_options = set(definition.info.options)
-        assert options._read - (common_options - described_options) == described_options, name
 
 
 @pytest.mark.parametrize(

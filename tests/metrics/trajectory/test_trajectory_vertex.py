@@ -17,7 +17,6 @@ from workbench.metrics.case_view import Turn
 from workbench.metrics.trajectory import any_order_match, exact_match, in_order_match, precision, recall
 from workbench.model.evalset import Invocation
 from workbench.model.results import MetricStatus, TurnResult
-from workbench.model.trace import read_trajectory
 
 FIVE = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
 CRITERIA = {f"trajectory_{name}": None for name in FIVE}
@@ -279,7 +278,3 @@ def test_one_for_one_counting_equals_the_best_assignment(predicted: Any, referen
     )
 
     assert scores["precision"] == (best / len(short) if short else None)
-
-
-def test_json_text_and_lists_of_names_are_read_as_trajectories() -> None:
-    assert read_trajectory('["f", "g"]') == read_trajectory([{"name": "f"}, {"tool_name": "g"}])

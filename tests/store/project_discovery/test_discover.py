@@ -9,29 +9,8 @@ import pytest
 
 from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
 from workbench.model.target import AgentKind
-from workbench.store import project_discovery
 from workbench.store.errors import StoreError
-from workbench.store.files import find_root
-from workbench.store.folder_scan import explain_missing_agent
 from workbench.store.project_discovery import find_criteria_file, make_adk_target
-
-
-def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_path(tmp_path: Path) -> None:
-    deep = tmp_path / "a" / "b" / "c"
-    deep.mkdir(parents=True)
-    assert find_root(deep) in (deep.resolve(), find_root(tmp_path))
-
-    (tmp_path / "a" / "b" / "pyproject.toml").touch()
-    assert find_root(deep) == (tmp_path / "a" / "b").resolve()
-    (tmp_path / "a" / "workbench.toml").touch()
-    assert find_root(deep) == (tmp_path / "a").resolve()
-    (deep / "x.evalset.json").touch()
-    assert find_root(deep / "x.evalset.json") == (tmp_path / "a").resolve()
-
-
-def test_a_path_that_does_not_exist_has_no_root(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"nothing-here: there is no such file or folder"):
-        find_root(tmp_path / "nothing-here")
 
 
 def test_a_project_on_a_path_that_is_not_utf8_is_refused_with_advice(tmp_path: Path) -> None:
@@ -154,23 +133,6 @@ def test_a_set_next_to_an_incomplete_agent_reports_what_is_missing(
     assert reason_part in str(entry.unpaired_reason)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("agent.yaml", "kind: Deployment"),
-        ("agents.py", "from google.adk import Agent\n\nhelper = Agent(name='helper')"),
-        ("Agent.py", "root_agent = 1"),
-        ("agnet.py", "x = ("),
-    ],
-)
-def test_files_with_similar_names_are_not_agents(folder: ProjectFolder, name: str, text: str) -> None:
-    folder.write_agent("good")
-    folder.write(f"bad/{name}", text)
-    folder.write_set("bad/s.evalset.json")
-
-    assert folder.entry("bad/s.evalset.json").target == "good"
-
-
 def test_a_set_next_to_a_broken_agent_belongs_to_no_other_agent(folder: ProjectFolder) -> None:
     folder.write_agent("good")
     folder.write("bad/agent.py", ADK_AGENT.replace("root_agent", "root_agnet"))
@@ -197,55 +159,6 @@ def test_a_set_without_any_agent_has_a_reason_with_advice(folder: ProjectFolder)
 
     assert entry.target is None
     assert "eval_sets" in (entry.unpaired_reason or "")
-
-
-def test_a_folder_with_many_sets_is_searched_for_a_broken_agent_once(
-    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(20):
-        folder.write_set(f"sets/s{number}.evalset.json")
-    searched: list[Path] = []
-
-    def explain(path: Path) -> str | None:
-        searched.append(path)
-        return explain_missing_agent(path)
-
-    monkeypatch.setattr(project_discovery, "explain_missing_agent", explain)
-    project = folder.discover()
-
-    assert len(project.eval_sets) == 20
-    assert sorted(searched) == [folder.root, folder.root / "sets"]
-
-
-def test_hidden_folders_environments_and_caches_are_skipped(folder: ProjectFolder) -> None:
-    for skipped in (".git", ".venv", ".adk", ".workbench", "node_modules", "__pycache__", "venv", "my_env"):
-        folder.write_set(f"{skipped}/deep/x.evalset.json")
-    folder.write("my_env/pyvenv.cfg")
-    folder.write_set("kept/x.evalset.json")
-
-    assert [entry.relative for entry in folder.discover().eval_sets] == ["kept/x.evalset.json"]
-
-
-def test_links_are_followed_out_of_the_project_but_never_in_circles(folder: ProjectFolder) -> None:
-    outside = folder.root.parent / "outside"
-    ProjectFolder(outside).write_agent("linked")
-    ProjectFolder(outside).write_set("linked/x.evalset.json")
-    (outside / "linked" / "back").symlink_to(folder.root)
-    (folder.root / "loop").symlink_to(folder.root)
-    (folder.root / "agents").symlink_to(outside)
-
-    project = folder.discover()
-
-    assert [entry.relative for entry in project.eval_sets] == ["agents/linked/x.evalset.json"]
-    assert project.eval_sets[0].target == "linked"
-
-
-def test_a_link_to_itself_is_listed_only_if_named_like_an_eval_set(folder: ProjectFolder) -> None:
-    folder.write_set("x.evalset.json")
-    for name in ("link", "agent.py", "y.evalset.json"):
-        (folder.root / name).symlink_to(folder.root / name)
-
-    assert [entry.relative for entry in folder.discover().eval_sets] == ["x.evalset.json", "y.evalset.json"]
 
 
 def test_a_configured_function_claims_the_sets_that_match_its_patterns(folder: ProjectFolder) -> None:
@@ -449,13 +362,6 @@ def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypa
     assert (by_folder.name, by_folder.path, by_folder.location) == ("bot", folder.root / "pkg", "bot")
     monkeypatch.chdir(folder.root / "pkg/bot")
     assert make_adk_target(Path(), root=folder.root) == by_folder
-
-
-def test_a_pipe_named_like_an_eval_set_is_skipped(folder: ProjectFolder) -> None:
-    folder.write("real.evalset.json", '{"eval_set_id": "real", "eval_cases": []}')
-    os.mkfifo(folder.root / "pipe.evalset.json")
-
-    assert [entry.relative for entry in folder.discover().eval_sets] == ["real.evalset.json"]
 
 
 @pytest.mark.parametrize(

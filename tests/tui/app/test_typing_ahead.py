@@ -9,7 +9,6 @@ import pytest
 from textual.events import Key
 
 from workbench.engine.plan import Selection
-from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.widgets.inputs import FilterInput
 
 NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
@@ -77,26 +76,6 @@ async def test_the_plan_of_a_run_waits_while_the_user_types(
         await screen.press("escape")
         await screen.until("no run in this session")
     assert lights.started_runs == []
-
-
-async def test_a_filter_that_is_typed_after_the_start_of_a_run_does_not_change_it(
-    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with open_fake_app(lights) as screen:
-        await screen.until("3 cases")
-        is_read, read = asyncio.Event(), ReadController.read_all_sets
-
-        async def read_slowly(self: ReadController) -> None:
-            await is_read.wait()
-            await read(self)
-
-        monkeypatch.setattr(ReadController, "read_all_sets", read_slowly)
-        type_at_once(screen, "R/off")
-        await screen.until("filter: off", "1 of 3")
-        is_read.set()
-        await screen.until("running")
-
-    assert lights.requested_runs == [[Selection(eval_set="sets/lights.evalset.json")]]
 
 
 async def test_a_run_that_is_started_from_a_field_shows_its_plan(open_fake_app: Any, lights: Any) -> None:

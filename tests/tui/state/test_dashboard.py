@@ -22,7 +22,7 @@ from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.dashboard import Dashboard
-from workbench.tui.state.group_scores import MOST_FAILING, GroupReport, is_whole_run, summarize_scores
+from workbench.tui.state.group_scores import MOST_FAILING, GroupReport, summarize_scores
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import Line, Style
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, WatchMode
@@ -427,31 +427,6 @@ def make_run(number: int, **more: Any) -> StoredRun:
         **more,
     }
     return StoredRun.model_validate(values)
-
-
-def select(*cases: str, **more: Any) -> dict[str, Any]:
-    return {"options": {"selections": [{"eval_set": SET, "cases": list(cases)}], "scores": True, **more}}
-
-
-@pytest.mark.parametrize(
-    ("run", "is_whole"),
-    [
-        ({}, True),
-        (select("a", "b", "gone"), True),
-        (select("a"), False),  # `--failed`, or one case
-        ({"interrupted": True}, False),
-        ({"ended": False}, False),
-        ({"command": "watch"}, False),
-        ({"command": "watch: agent.py: answer() changed", "options": {}}, False),
-        ({"command": "workbench run watch"}, True),
-        ({"options": {"selections": [{"eval_set": SET, "cases": None}], "scores": False}}, False),
-        ({"options": {"selections": [{"eval_set": "other.evalset.json", "cases": None}]}}, False),
-        ({"options": {"runs": 2}, "total": 4}, True),  # recorded data has no selection
-        ({"options": {"runs": 2}, "total": 3}, False),
-    ],
-)
-def test_only_runs_of_all_cases_are_whole(run: dict[str, Any], is_whole: bool) -> None:
-    assert is_whole_run(make_run(1, **run), {SET: ["a", "b"]}) is is_whole
 
 
 def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(judged: Page) -> None:

@@ -15,7 +15,6 @@ from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch import folder_scanner as scanning
 from workbench.watch import folder_scanner as watched
 from workbench.watch.folder_scanner import Folders, Scanner
-from workbench.watch.gitignore import Rules
 
 
 def start_scanner(folders: Folders | Path) -> Scanner:
@@ -241,14 +240,3 @@ def test_a_missing_dependency_is_found_when_its_folders_appear(tmp_path: Path) -
 
     shutil.rmtree(tmp_path / "far")
     assert str(wanted_path) in scanner.scan()
-
-
-def test_a_repeated_scan_evaluates_no_gitignore_rule_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_files(tmp_path, *(f"{one}/{two}/x.log" for one in range(8) for two in range(8)))
-    (tmp_path / ".gitignore").write_text("*.log\n")
-    scanner = start_scanner(tmp_path)
-    evaluated_paths: list[str] = []
-    monkeypatch.setattr(Rules, "is_excluded", lambda self, path, *, folder: evaluated_paths.append(path) or False)
-    scanner.scan()
-
-    assert not [path for path in evaluated_paths if path.endswith(".log")]

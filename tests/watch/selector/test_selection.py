@@ -389,34 +389,6 @@ def test_a_branch_counts_for_the_cases_that_took_it(case: WatchedCase) -> None:
     assert case.describe_reasons(case.decide()) == ["tools.py: f() changed"]
 
 
-def test_rows_of_an_unknown_kind_are_never_current(case: WatchedCase) -> None:
-    case.add(("moon", "phase", "full"))
-
-    assert case.decide().action is Action.RUN
-
-
-def test_env_files_change_only_variables_that_the_environment_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OUTER", "outer")
-    case = WatchedCase(tmp_path)
-    env = tmp_path / ".env"
-    env.write_text("INNER=1\nOUTER=hidden\n")
-    secret = fingerprints.derive_secret(str(tmp_path))
-    case.add(
-        ("env_files", str(env), "-"),
-        ("variable", "INNER", fingerprints.of_variable(secret, "1")),
-        ("variable", "OUTER", fingerprints.of_variable(secret, "outer")),
-        ("variable", "NONE", fingerprints.of_variable(secret, None)),
-    )
-    assert case.decide().action is Action.NOTHING
-
-    env.write_text("INNER=1\nOUTER=else\n")
-    assert case.decide().action is Action.NOTHING
-    env.write_text("INNER=2\n")
-    assert case.describe_reasons(case.decide()) == ["$INNER changed"]
-
-
 def test_changed_variables_of_a_case_that_reads_all_are_named(
     case: WatchedCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,19 +430,6 @@ def test_only_verdicts_with_a_stored_execution_are_known(case: WatchedCase) -> N
     assert [verdict.job.scoring_key for verdict in verdicts] == [f"judged {number}" for number in (6, 5, 4, 3, 2)]
 
 
-def test_changes_of_equal_length_and_time_are_seen(tmp_path: Path) -> None:
-    state = Snapshot()
-    path = tmp_path / "a.txt"
-    fingerprints_seen = set()
-    for number in range(50):
-        path.write_text(f"{number:03}")
-        os.utime(path, (1, 1))
-        state.forget()
-        fingerprints_seen.add(state.answer(_make_question(path)))
-
-    assert len(fingerprints_seen) == 50
-
-
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2), min_size=1)),
@@ -500,12 +459,6 @@ def test_the_decision_agrees_with_a_simple_model(
     ]
     expected = Action.NOTHING if "a" in fitting_keys else Action.JUDGE if fitting_keys else Action.RUN
     assert action is expected
-
-
-def _make_question(path: Path) -> Any:
-    from workbench.watch.snapshot import Question
-
-    return Question("file", str(path), None)
 
 
 def test_caches_are_dropped_with_their_dependency_sets(case: WatchedCase, monkeypatch: pytest.MonkeyPatch) -> None:

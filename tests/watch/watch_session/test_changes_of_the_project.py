@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
 from tests.watch.watched import TOOLS, Folder, watch_project
 from workbench.model.run_events import Notice
-from workbench.watch.snapshot import Snapshot
-from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, VerdictsReused, WatchStarted
-
-
-async def test_only_new_and_changed_cases_run_and_a_renamed_case_does_not(folder: Folder) -> None:
-    async with watch_project(folder.root) as watch:
-        await watch.wait_until_quiet()
-
-        changed = await watch.apply(lambda: folder.cases(up_1="up one", down="down under", new="new"))
-
-        assert changed.verdicts == {"down": "PASSED", "new": "PASSED"}
-        assert changed.first(AllKnown).summary.total == 3
-
-        renamed = await watch.apply(lambda: folder.cases(first="up one", down="down under", new="new"))
-        while not (renamed.verdicts or renamed.stored_verdicts):  # the change was a late event of the save before
-            renamed = await watch.wait_until_quiet()
-        assert renamed.verdicts == {}
-        assert renamed.stored_verdicts == {"first": "PASSED"}
-
-
-async def test_a_changed_set_of_equal_size_and_time_is_read_again(folder: Folder) -> None:
-    async with watch_project(folder.root) as watch:
-        await watch.wait_until_quiet()
-        path = folder.root / "set.evalset.json"
-
-        def copy() -> None:
-            times = path.stat().st_atime_ns, path.stat().st_mtime_ns
-            path.write_text(path.read_text().replace("up one", "up 001"))
-            os.utime(path, ns=times)
-
-        copied = await watch.apply(copy)
-
-        assert copied.verdicts == {"up_1": "PASSED"}
+from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, VerdictsReused
 
 
 async def test_source_that_cannot_be_compiled_is_reported_once_and_nothing_runs(folder: Folder) -> None:
@@ -72,19 +38,6 @@ async def test_source_that_parses_but_does_not_compile_runs_nothing(folder: Fold
         assert broken.verdicts == {}
         event = broken.first(SourceBroken)
         assert (event.path, event.line, event.message) == ("tools.py", 10, "'return' outside function")
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["nonlocal x", "def f(a, a): pass", "x = 1; global x", "break", "class A:\n yield 1", "\0", "# coding: x"],
-)
-def test_every_compile_error_is_found_with_a_message(tmp_path: Path, source: str) -> None:
-    (tmp_path / "tools.py").write_text(source)
-
-    broken = Snapshot().find_broken_source(str(tmp_path / "tools.py"))
-
-    assert broken is not None and broken.message
-    assert broken.line != 0
 
 
 async def test_variables_read_all_at_once_or_by_the_system_are_dependencies(folder: Folder) -> None:
@@ -118,20 +71,6 @@ async def test_variables_read_all_at_once_or_by_the_system_are_dependencies(fold
         assert zone.verdicts.keys() == {"all", "proxies", "none"}
 
 
-async def test_a_half_typed_eval_set_keeps_its_cases(folder: Folder) -> None:
-    async with watch_project(folder.root) as watch:
-        await watch.wait_until_quiet()
-        complete_text = (folder.root / "set.evalset.json").read_text()
-
-        broken = await watch.apply(lambda: folder.write("set.evalset.json", complete_text[:40]))
-        assert "set.evalset.json" in broken.first(Notice).message
-        assert broken.first(AllKnown).summary.total == 3
-
-        mended = await watch.apply(lambda: folder.write("set.evalset.json", complete_text))
-        assert mended.verdicts == {}
-        assert mended.first(AllKnown).summary.total == 3
-
-
 async def test_a_change_of_an_env_file_runs_only_cases_that_read_the_variable(folder: Folder) -> None:
     folder.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\n'
                  'eval_sets = ["*.evalset.json"]\nenv_file = ".env"\n')  # fmt: skip
@@ -154,40 +93,6 @@ async def test_a_change_of_an_env_file_runs_only_cases_that_read_the_variable(fo
         used = await watch.apply(lambda: folder.write(".env", "GREETING=d\nUNUSED=c\n"))
         assert used.verdicts.keys() == {"down"}
         assert used.change.reason == "$GREETING changed"
-
-
-async def test_broken_settings_are_reported_and_a_new_agent_runs(folder: Folder) -> None:
-    async with watch_project(folder.root) as watch:
-        await watch.wait_until_quiet()
-        settings = (folder.root / "workbench.toml").read_text()
-
-        broken = await watch.apply(lambda: folder.write("workbench.toml", "[targets"))
-        assert "workbench.toml" in broken.first(Notice).message
-        assert broken.first(AllKnown).stale == 0
-
-        other = await watch.apply(lambda: folder.write("workbench.toml", settings.replace("agent:", "other.agent:")))
-        assert set(other.verdicts.values()) == {"ERROR"}
-
-        agent = "def answer(prompt):\n    return prompt\n"
-        appeared = await watch.apply(lambda: folder.write("other/agent.py", agent))
-        assert set(appeared.verdicts.values()) == {"PASSED"}
-
-
-async def test_a_temporarily_empty_project_is_not_replaced_by_the_repository_around_it(
-    folder: Folder, request: pytest.FixtureRequest
-) -> None:
-    outer_repository = folder.root.parent / ".git"
-    outer_repository.mkdir()
-    request.addfinalizer(outer_repository.rmdir)  # later tests of this process use the same folder
-    saved = {path.name: path.read_text() for path in folder.root.iterdir() if path.is_file()}
-    async with watch_project(folder.root) as watch:
-        await watch.wait_until_quiet()
-
-        deletion = await watch.apply(lambda: [(folder.root / name).unlink() for name in saved])
-        assert deletion.first(AllKnown).summary.total == 0
-
-        restored = await watch.apply(lambda: [folder.write(name, text) for name, text in saved.items()])
-        assert (restored.verdicts, set(restored.stored_verdicts.values())) == ({}, {"PASSED"})
 
 
 async def test_the_reason_names_whether_the_case_or_its_target_changed(folder: Folder) -> None:
@@ -243,38 +148,6 @@ async def test_a_new_watch_path_of_a_target_applies_to_older_verdicts(
 
         changed = await watch.apply(lambda: folder.write(str(prompts), "b"))
         assert changed.verdicts.keys() == {"up_1", "up_2", "down"}
-
-
-async def test_a_project_without_cases_is_watched_and_its_first_case_runs(folder: Folder) -> None:
-    (folder.root / "set.evalset.json").unlink()
-    async with watch_project(folder.root) as watch:
-        start = await watch.wait_until_quiet()
-        assert start.first(WatchStarted).total == 0
-        (notice,) = [event for event in start.events if isinstance(event, Notice) and "eval set" in event.message]
-        assert "no eval set (*.evalset.json" in notice.message
-
-        added_round = await watch.apply(lambda: folder.cases(down="down"))
-        assert added_round.verdicts == {"down": "PASSED"}
-        assert not added_round.has(Notice)
-
-        deletion = await watch.apply((folder.root / "set.evalset.json").unlink)
-        assert deletion.first(AllKnown).summary.total == 0
-        assert "no eval set (*.evalset.json" in deletion.first(Notice).message
-
-        restored = await watch.apply(lambda: folder.cases(down="down"))
-        assert (restored.verdicts, restored.stored_verdicts) == ({}, {"down": "PASSED"})
-
-
-async def test_a_set_runs_once_its_agent_is_configured(folder: Folder) -> None:
-    settings = (folder.root / "workbench.toml").read_text()
-    folder.write("workbench.toml", "")
-    async with watch_project(folder.root) as watch:
-        start = await watch.wait_until_quiet()
-        assert start.first(AllKnown).summary.total == 0
-        assert "set.evalset.json" in start.first(Notice).message
-
-        found = await watch.apply(lambda: folder.write("workbench.toml", settings))
-        assert set(found.verdicts) == {"up_1", "up_2", "down"}
 
 
 async def test_a_quarantine_that_ends_with_the_day_is_reported_without_a_save(

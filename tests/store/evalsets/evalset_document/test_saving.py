@@ -13,7 +13,6 @@ import pytest
 from workbench.store import files
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.files import has_changed, read_bytes, write_atomic, write_new
 
 
 @pytest.fixture
@@ -142,37 +141,3 @@ def test_undo_after_a_save_makes_the_document_dirty_again(edited_document: EvalS
     edited_document.set_value(("name",), "third")
     edited_document.undo()
     assert edited_document.is_dirty  # undo can no longer reach the content on disk
-
-
-def test_touching_a_file_is_not_a_change(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    stamp = write_atomic(path, b"1")
-    os.utime(path, ns=(1, 1))
-
-    assert not has_changed(path, stamp)
-    write_atomic(path, b"2", expect=stamp)
-    assert has_changed(path, stamp)
-    assert read_bytes(path)[0] == b"2"
-
-
-def test_a_new_file_never_replaces_another(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    write_new(path, b"1")
-
-    with pytest.raises(StoreError, match="it already exists"):
-        write_new(path, b"2")
-
-    assert path.read_bytes() == b"1"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_folders_and_circular_links_are_refused_with_a_clear_message(tmp_path: Path) -> None:
-    circle = tmp_path / "circle"
-    circle.symlink_to(circle)
-
-    with pytest.raises(StoreError, match="it is a folder"):
-        write_atomic(tmp_path, b"")
-    with pytest.raises(StoreError, match="circle"):
-        write_atomic(circle, b"")
-    with pytest.raises(StoreError, match="there is no such file"):
-        write_atomic(tmp_path / "none" / "a", b"")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store import files as store_files
 from workbench.store.evalsets.recovery import TypedTexts
 
 CRASH = """
@@ -64,14 +63,3 @@ def test_unreadable_files_are_kept(tmp_path: Path, content: bytes) -> None:
 
     assert TypedTexts(tmp_path).adopt_abandoned() == ["one"]
     assert unreadable.read_bytes() == content
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
-def test_a_process_with_a_reused_id_is_not_the_earlier_process() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as another:
-        mark = {"process": another.pid, "session": "x", "started": store_files._get_start_time(another.pid)}
-        assert store_files.is_running(mark)
-        assert store_files.is_running({**mark, "started": None})
-        assert not store_files.is_running({**mark, "started": "1"})
-        another.communicate(b"\n")
-    assert not store_files.is_running(mark)

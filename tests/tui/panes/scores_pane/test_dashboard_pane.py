@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from workbench.model.evalset import Quarantine
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
-from workbench.tui.backend import run_calls
 from workbench.tui.backend.run_calls import HistoryReader
 from workbench.watch.watch_events import ChangeSeen
 
@@ -170,33 +168,6 @@ async def test_a_history_that_cannot_be_read_is_reported(
         await screen.until("✓ 1 passed   ✗ 2 failed", "the history cannot be read", "disk reports an error")
 
 
-async def test_what_is_read_for_another_row_is_not_shown(
-    broken_project: Any, open_app: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = HistoryReader.read_report
-    may_answer, asked = asyncio.Event(), asyncio.Event()
-
-    async def delay_set(reader: Any, target: str, eval_set: str | None, *args: Any, **options: Any) -> Any:
-        if eval_set is not None:
-            asked.set()
-            await may_answer.wait()
-            raise StoreError(Path("history.db"), "of the other row")
-        return await read(reader, target, eval_set, *args, **options)
-
-    monkeypatch.setattr(HistoryReader, "read_report", delay_set)
-    async with open_app(broken_project.path) as screen:
-        await screen.until("did not pass  2 of 3")
-        await screen.press("j")
-        await asyncio.wait_for(asked.wait(), 30)
-        await screen.press("k")
-        may_answer.set()
-        for _ in range(5):
-            await screen.pilot.pause(0.05)
-
-        assert "did not pass  2 of 3" in screen.text
-        assert "of the other row" not in screen.text
-
-
 async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("next  r run 3 cases")
@@ -238,12 +209,28 @@ async def test_the_costliest_cases_have_dollars_by_the_prices_of_the_settings(
         await screen.until("costliest", "$0.025 · 10,000 tokens")
 
 
-def test_the_reason_of_a_case_names_no_quarantine_that_was_ended(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = make.key("a")
-    quarantine = Quarantine(until=date(2999, 1, 1))
-    failed = make.result(key, CaseStatus.FAILED).model_copy(update={"quarantine": quarantine})
-    monkeypatch.setattr(run_calls, "read_current_results", lambda *_: {key: [failed]})
+async def test_what_is_read_for_another_row_is_not_shown(
+    broken_project: Any, open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = HistoryReader.read_report
+    may_answer, asked = asyncio.Event(), asyncio.Event()
 
-    reasons = run_calls._explain(cast(Any, None), cast(Any, lambda _: None), [key], {}, cast(Any, None))
+    async def delay_set(reader: Any, target: str, eval_set: str | None, *args: Any, **options: Any) -> Any:
+        if eval_set is not None:
+            asked.set()
+            await may_answer.wait()
+            raise StoreError(Path("history.db"), "of the other row")
+        return await read(reader, target, eval_set, *args, **options)
 
-    assert reasons == {key: "tool_trajectory_avg_score: 0.00 < 1.00"}
+    monkeypatch.setattr(HistoryReader, "read_report", delay_set)
+    async with open_app(broken_project.path) as screen:
+        await screen.until("did not pass  2 of 3")
+        await screen.press("j")
+        await asyncio.wait_for(asked.wait(), 30)
+        await screen.press("k")
+        may_answer.set()
+        for _ in range(5):
+            await screen.pilot.pause(0.05)
+
+        assert "did not pass  2 of 3" in screen.text
+        assert "of the other row" not in screen.text

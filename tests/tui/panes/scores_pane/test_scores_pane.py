@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
-
-import pytest
-
-from workbench.tui.backend.run_calls import HistoryReader
 
 Open = Callable[..., Any]
 
@@ -151,29 +146,3 @@ async def test_a_history_of_a_newer_version_is_reported_and_the_rest_works(
         await screen.until("The history cannot be read")
         await screen.press("1")
         await screen.until("ping")
-
-
-async def test_late_scores_of_a_set_do_not_replace_those_of_a_case(
-    make_history_project: Open, open_app: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = make_history_project("on")
-    project.run()
-    scores_requested, may_answer = asyncio.Event(), asyncio.Event()
-    spread = HistoryReader.read_spread
-
-    async def delay_scores(reader: HistoryReader, *arguments: Any, **options: Any) -> Any:
-        spread_result = await spread(reader, *arguments, **options)
-        scores_requested.set()
-        await may_answer.wait()
-        return spread_result
-
-    monkeypatch.setattr(HistoryReader, "read_spread", delay_scores)
-    async with open_app(project.path) as screen:
-        await screen.until("1/1")
-        await screen.press("j", "4")
-        await asyncio.wait_for(scores_requested.wait(), 30)
-        await screen.press("escape", "j")
-        await screen.until("score 1.00, needs at least 1.00")
-        may_answer.set()
-        await screen.pilot.pause()
-        assert "distribution" not in screen.text

@@ -26,7 +26,6 @@ from workbench.model.results import (
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
-from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
 from workbench.tui.state.history_state import CaseHistory, ComparedCases, Executions, GroupRuns
@@ -168,20 +167,6 @@ def test_reasons_hints_turns_and_meaning_are_shown() -> None:
     for wanted in ("why  no call fits", "hint  look at names", "turn was wrong", "nothing said", "higher is better"):
         assert wanted in text
     assert "a metric of this project" in render_text(CaseScores(result("a", metric("mine", 1.0)), ()).blocks())
-
-
-def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
-    results = [result(f"c{n}", metric("response_match_score", n / 20)) for n in range(20)]
-    spread = summarize_scores(
-        make_stored_scores(one) for one in [*results, result("none", metric("response_match_score", None))]
-    )
-
-    (metric_spread,) = spread.metrics
-    assert metric_spread.mean == pytest.approx(0.475)
-    assert metric_spread.std == pytest.approx(0.29580, abs=1e-4)
-    assert (metric_spread.scored, metric_spread.total, metric_spread.failed) == (20, 21, 10)
-    assert metric_spread.bins == (2,) * 10
-    assert [worst.case.eval_id for worst in metric_spread.worst] == [f"c{n}" for n in range(10)]
 
 
 def test_the_table_keeps_its_row_and_sorts_missing_values_last() -> None:
@@ -351,16 +336,6 @@ def test_one_column_always_stays() -> None:
         table.toggle_column(column.id)
 
     assert len(table.columns) == 1
-
-
-def test_an_invalid_export_path_is_refused(tmp_path: Path) -> None:
-    assert check_export_path(str(tmp_path / "a.csv")) is None
-    assert check_export_path(str(tmp_path / "a.html")) is None
-    assert check_export_path(" ") == "expected the name of a file"
-    assert "ends in one of .csv" in (check_export_path("a.txt") or "")
-    assert "there is no folder" in (check_export_path(str(tmp_path / "no" / "a.md")) or "")
-    (tmp_path / "d.csv").mkdir()
-    assert "folder" in (check_export_path(str(tmp_path / "d.csv")) or "")
 
 
 def make_comparison(before: str, after: str, *, name: str = "m") -> RunComparison:

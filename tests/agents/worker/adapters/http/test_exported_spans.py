@@ -16,7 +16,6 @@ import pytest
 
 from tests.agents import otlp
 from tests.agents.worker.adapters.http.spans import NOTES, get_parent
-from workbench.agents.worker.otlp_receiver import Receiver
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
 
@@ -166,20 +165,6 @@ async def test_an_export_refused_for_its_size_is_reported(bench: Any, serve: Any
         "in a request without a conversation: an exporter sent more than 16 MB at once, which was refused"
     )
     assert talk.turns[0].calls_unknown == note
-
-
-async def test_a_refused_large_request_is_reported_to_its_conversation() -> None:
-    receiver = Receiver()
-    own, other = receiver.inbox(), receiver.inbox()
-    try:
-        large = otlp.span("POST /chat", attributes={"text": "x" * (17 * 1024 * 1024)})
-
-        assert await export(receiver.port, large, path=f"/{own.key}") == 413
-
-        assert [len(inbox.take().problems) for inbox in (own, other)] == [1, 0]
-    finally:
-        own.close()
-        other.close()
 
 
 async def test_a_case_killed_between_turns_releases_the_port(bench: Any, serve: Any, port: int) -> None:

@@ -1,4 +1,4 @@
-"""Tools of LangChain agents: described, and simulated on request of the engine."""
+"""Steps and tools of LangChain agents: spans, descriptions, and simulation on request of the engine."""
 
 from __future__ import annotations
 
@@ -107,3 +107,30 @@ async def test_the_description_of_an_agent_includes_its_tools(lang: Any) -> None
     assert (tool["name"], tool["description"]) == ("weather", "Tell the weather of a city.")
     assert tool["parameters"]["required"] == ["city"]
     assert description.unknown == ("the instructions of answer are in its code",)
+
+
+@needs_langchain
+async def test_the_steps_of_an_agent_become_nested_spans(lang: Any) -> None:
+    lang.agent(AGENT)
+
+    talk = await lang.talk(lang.langchain(), "Rome", "Atlantis")
+
+    by_id = {span.id: span for span in talk.spans}
+    first = [span for span in talk.spans if span.turn == 0]
+    (agent,) = (span for span in first if span.kind is SpanKind.AGENT)
+    (tool,) = (span for span in first if span.kind is SpanKind.TOOL)
+    models = [span for span in first if span.kind is SpanKind.MODEL]
+    assert (agent.name, agent.parent_id) == ("answer", None)
+    assert (tool.name, tool.request, tool.response) == (
+        "weather",
+        {"city": "Rome"},
+        {"city": "Rome", "degrees": 3},
+    )
+    assert by_id[tool.parent_id].name == "tools"  # the node of the graph, inside the agent
+    assert by_id[by_id[tool.parent_id].parent_id] is agent
+    assert [span.attributes["usage"]["prompt"] for span in models] == [10, 20]
+    assert models[1].request["messages"][-1]["content"] == '{"city": "Rome", "degrees": 3}'
+    for span in first:
+        assert agent.start <= span.start <= span.end <= agent.end
+    failed = {span.kind: span.error for span in talk.spans if span.turn == 1 and span.error}
+    assert failed[SpanKind.TOOL] == failed[SpanKind.AGENT] == "ValueError: no such city"

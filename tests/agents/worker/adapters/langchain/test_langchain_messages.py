@@ -1,4 +1,4 @@
-"""LangChain agent executors: their steps and their final responses."""
+"""Inputs of LangChain agents, the steps of agent executors, and messages that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.agents.worker.adapters.langchain.weather import get_calls, get_results
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.agents.worker.adapters.langchain.langchain_messages import read_steps
+from workbench.model.trace import SpanKind
 
 needs_langchain = pytest.mark.needs_langchain
 pytestmark = pytest.mark.prepared("langchain")
@@ -102,3 +103,91 @@ def test_unreadable_steps_are_an_error_and_never_ignored(steps: Any) -> None:
         assert "intermediate_steps" in str(error)
     else:
         assert len(result["tool_uses"]) == len(steps or ())
+
+
+@needs_langchain
+async def test_a_graph_without_messages_receives_the_text_and_keeps_its_state(lang: Any) -> None:
+    lang.agent("""
+        from typing import TypedDict
+        from langgraph.graph import StateGraph
+        from models import *
+
+        class State(TypedDict, total=False):
+            question: str
+            seen: int
+            answer: str
+
+        def look(state):
+            return {"seen": state.get("seen", 0) + 1}
+
+        def say(state):
+            found = weather.invoke({"city": state["question"]})
+            return {"answer": f"{state['seen']}: {found['degrees']}"}
+
+        graph = StateGraph(State)
+        graph.add_node("look", look)
+        graph.add_node("say", say)
+        graph.set_entry_point("look")
+        graph.add_edge("look", "say")
+        answer = graph.compile()
+    """)
+
+    talk = await lang.talk(lang.langchain(), "Rome", "Oslo", state={"seen": 4})
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["5: 3", "6: 3"]
+    assert [get_calls(turn) for turn in talk.turns] == [
+        [("weather", {"city": "Rome"})],
+        [("weather", {"city": "Oslo"})],
+    ]
+    assert talk.end.final_state == {"seen": 6, "answer": "6: 3"}
+    assert [span.name for span in talk.spans if span.turn == 0 and span.kind is SpanKind.OTHER] == ["look", "say"]
+
+
+@needs_langchain
+@pytest.mark.parametrize(
+    ("code", "responses"),
+    [
+        ("answer = RunnableLambda(str.upper)", ["A", "B"]),
+        ("answer = Echo()", ["1: a", "3: b"]),
+        ("def answer(): return Echo() | StrOutputParser()", ["1: a", "3: b"]),
+        ("async def answer(config): return Echo()", ["1: a", "3: b"]),
+        ("answer = ChatPromptTemplate.from_template('{name}? {question}') | Echo()", ["1: Human? a", "1: Human? b"]),
+        (
+            "answer = ChatPromptTemplate.from_messages([MessagesPlaceholder('history', optional=True),"
+            " ('human', '{x}')]) | Echo()",
+            ["1: a", "3: b"],
+        ),
+        ("answer = RunnableLambda(lambda given: {'answer': given['query'] * 2})", ["aa", "bb"]),
+        ("answer = RunnableLambda(lambda text: {'city': text, 'rain': False})", ['{"city": "a", "rain": false}', None]),
+    ],
+)
+async def test_a_runnable_gets_the_input_that_it_expects(lang: Any, code: str, responses: list[str]) -> None:
+    lang.agent("""
+        from langchain_core.output_parsers import StrOutputParser
+        from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+        from langchain_core.runnables import RunnableLambda
+        from models import *
+    """)
+    with (lang.folder / "agent.py").open("a") as file:
+        file.write(code)
+
+    prompts = ["a", "b"] if responses[1] is not None else ["a"]
+    talk = await lang.talk(lang.langchain(), *prompts, state={"name": "Human"})
+
+    assert talk.error is None, talk.message
+    assert talk.responses == responses[: len(prompts)]
+
+
+@needs_langchain
+@pytest.mark.parametrize(
+    "message",
+    [None, {"role": "tool", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}],
+)
+def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> None:
+    from langchain_core.messages import HumanMessage
+
+    from workbench.agents.worker.adapters.langchain.langchain_messages import Known, read_result
+
+    with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
+        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[])

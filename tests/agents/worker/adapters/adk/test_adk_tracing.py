@@ -190,23 +190,6 @@ async def test_the_error_of_a_model_is_on_its_span(agents: Agents) -> None:
     assert model.request["contents"][0]["parts"][0]["text"] == "hi"
 
 
-async def test_a_model_answer_from_a_callback_is_marked(agents: Agents) -> None:
-    conversation = await agents.talk_to(
-        """
-        def reply(callback_context, llm_request):
-            return LlmResponse(content=say("cached"))
-
-        root_agent = llm_agent("root", before_model_callback=reply)
-        """,
-        "hi",
-    )
-
-    model = conversation.find_span(SpanKind.MODEL)
-    assert model.attributes["answered_by"] == "callback"
-    assert model.response["content"]["parts"][0]["text"] == "cached"
-    assert conversation.turns[0].inference_calls == 0
-
-
 async def test_the_span_of_a_missing_tool_shows_the_message_to_the_model(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
@@ -251,13 +234,6 @@ async def test_an_error_in_tracing_costs_spans_but_never_the_run(
     assert conversation.spans == []
 
 
-async def test_model_calls_are_counted_even_without_spans(agents: Agents) -> None:
-    conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", collect_spans=False)
-
-    assert conversation.spans == []
-    assert conversation.turns[0].inference_calls == 2
-
-
 async def test_steps_are_announced_at_their_start_on_request(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", announce_spans=True)
 
@@ -276,22 +252,6 @@ async def test_a_model_span_has_the_id_and_the_actions_of_its_event(agents: Agen
     assert first.attributes["event_id"] != second.attributes["event_id"]
     assert "is_final_response" not in first.attributes and second.attributes["is_final_response"] is True
     assert second.attributes["actions"] == {"state_delta": {"sum": "3"}}
-
-
-async def test_a_model_call_without_an_event_is_emitted(agents: Agents) -> None:
-    conversation = await agents.talk_to(
-        """
-        def forget(callback_context, llm_response):
-            return LlmResponse(custom_metadata={"seen": True})
-
-        root_agent = LlmAgent(name="root", model=Scripted(answers=["hello"]), after_model_callback=forget)
-        """,
-        "hi",
-    )
-
-    model = conversation.find_span(SpanKind.MODEL)
-    assert model.response["content"]["parts"][0]["text"] == "hello"
-    assert "event_id" not in model.attributes
 
 
 async def test_a_tool_span_has_the_state_changes_of_the_tool(agents: Agents) -> None:

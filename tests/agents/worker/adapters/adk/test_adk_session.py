@@ -182,56 +182,6 @@ async def test_sessions_with_the_same_id_share_no_state(agents: Agents) -> None:
     assert texts == ["1", "1", "1"]
 
 
-async def test_an_app_runs_with_its_plugins_and_stays_unchanged(agents: Agents) -> None:
-    agents.write_agent(
-        "with_app",
-        """
-        class Shout(BasePlugin):
-            closed = 0
-
-            async def after_model_callback(self, *, callback_context, llm_response):
-                return LlmResponse(content=say(llm_response.content.parts[0].text.upper()))
-
-            async def close(self):
-                Shout.closed += 1
-
-        root_agent = llm_agent("ignored", "not me")
-        app = App(name="shouting", root_agent=llm_agent("root", "hello"), plugins=[Shout(name="shout")])
-        """,
-    )
-
-    conversation = await agents.talk("with_app", "hi")
-
-    from with_app import agent
-
-    assert conversation.text == "HELLO"
-    assert [plugin.name for plugin in agent.app.plugins] == ["shout"]
-    assert agent.Shout.closed == 1
-
-
-async def test_callbacks_can_replace_answers_of_model_tool_and_agent(agents: Agents) -> None:
-    conversation = await agents.talk_to(
-        """
-        def lamp() -> dict:
-            raise AssertionError("never called")
-
-        cached = llm_agent(
-            "cached", before_model_callback=lambda callback_context, llm_request: LlmResponse(content=say("cached"))
-        )
-        lit = lambda tool, args, tool_context: {"lit": 1}
-        guarded = llm_agent("guarded", [call("lamp")], "lit", tools=[lamp], before_tool_callback=lit)
-        closed = llm_agent("closed", before_agent_callback=lambda callback_context: say("closed today"))
-        root_agent = SequentialAgent(name="root", sub_agents=[cached, guarded, closed])
-        """,
-        "hi",
-    )
-
-    assert conversation.error is None
-    assert conversation.calls == [("lamp", {})]
-    assert conversation.text == "closed today"
-    assert conversation.turns[0].inference_calls == 2
-
-
 async def test_a_tool_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """

@@ -1,4 +1,4 @@
-"""Agents, graphs and runnables of LangChain and LangGraph: their inputs, and how answers are read."""
+"""Sessions with agents, graphs and runnables of LangChain and LangGraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from tests.agents.worker.adapters.langchain.weather import AGENT, get_calls, get_results
 from workbench.agents.agent_host import AgentHost
-from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
@@ -41,33 +40,6 @@ async def test_the_turn_of_an_agent_has_its_calls_results_texts_and_tokens(lang:
         "cached": 4,
         "total": 38,
     }
-
-
-@needs_langchain
-async def test_the_steps_of_an_agent_become_nested_spans(lang: Any) -> None:
-    lang.agent(AGENT)
-
-    talk = await lang.talk(lang.langchain(), "Rome", "Atlantis")
-
-    by_id = {span.id: span for span in talk.spans}
-    first = [span for span in talk.spans if span.turn == 0]
-    (agent,) = (span for span in first if span.kind is SpanKind.AGENT)
-    (tool,) = (span for span in first if span.kind is SpanKind.TOOL)
-    models = [span for span in first if span.kind is SpanKind.MODEL]
-    assert (agent.name, agent.parent_id) == ("answer", None)
-    assert (tool.name, tool.request, tool.response) == (
-        "weather",
-        {"city": "Rome"},
-        {"city": "Rome", "degrees": 3},
-    )
-    assert by_id[tool.parent_id].name == "tools"  # the node of the graph, inside the agent
-    assert by_id[by_id[tool.parent_id].parent_id] is agent
-    assert [span.attributes["usage"]["prompt"] for span in models] == [10, 20]
-    assert models[1].request["messages"][-1]["content"] == '{"city": "Rome", "degrees": 3}'
-    for span in first:
-        assert agent.start <= span.start <= span.end <= agent.end
-    failed = {span.kind: span.error for span in talk.spans if span.turn == 1 and span.error}
-    assert failed[SpanKind.TOOL] == failed[SpanKind.AGENT] == "ValueError: no such city"
 
 
 @needs_langchain
@@ -106,45 +78,6 @@ async def test_a_checkpointer_keeps_sessions_apart(lang: Any) -> None:
     ]
     assert first.end.final_state == {"mood": "good"}
     assert second.end.final_state == {}
-
-
-@needs_langchain
-async def test_a_graph_without_messages_receives_the_text_and_keeps_its_state(lang: Any) -> None:
-    lang.agent("""
-        from typing import TypedDict
-        from langgraph.graph import StateGraph
-        from models import *
-
-        class State(TypedDict, total=False):
-            question: str
-            seen: int
-            answer: str
-
-        def look(state):
-            return {"seen": state.get("seen", 0) + 1}
-
-        def say(state):
-            found = weather.invoke({"city": state["question"]})
-            return {"answer": f"{state['seen']}: {found['degrees']}"}
-
-        graph = StateGraph(State)
-        graph.add_node("look", look)
-        graph.add_node("say", say)
-        graph.set_entry_point("look")
-        graph.add_edge("look", "say")
-        answer = graph.compile()
-    """)
-
-    talk = await lang.talk(lang.langchain(), "Rome", "Oslo", state={"seen": 4})
-
-    assert talk.error is None, talk.message
-    assert talk.responses == ["5: 3", "6: 3"]
-    assert [get_calls(turn) for turn in talk.turns] == [
-        [("weather", {"city": "Rome"})],
-        [("weather", {"city": "Oslo"})],
-    ]
-    assert talk.end.final_state == {"seen": 6, "answer": "6: 3"}
-    assert [span.name for span in talk.spans if span.turn == 0 and span.kind is SpanKind.OTHER] == ["look", "say"]
 
 
 @needs_langchain
@@ -285,41 +218,6 @@ async def test_calls_with_a_reused_id_count_separately_but_retries_do_not(lang: 
 
 @needs_langchain
 @pytest.mark.parametrize(
-    ("code", "responses"),
-    [
-        ("answer = RunnableLambda(str.upper)", ["A", "B"]),
-        ("answer = Echo()", ["1: a", "3: b"]),
-        ("def answer(): return Echo() | StrOutputParser()", ["1: a", "3: b"]),
-        ("async def answer(config): return Echo()", ["1: a", "3: b"]),
-        ("answer = ChatPromptTemplate.from_template('{name}? {question}') | Echo()", ["1: Human? a", "1: Human? b"]),
-        (
-            "answer = ChatPromptTemplate.from_messages([MessagesPlaceholder('history', optional=True),"
-            " ('human', '{x}')]) | Echo()",
-            ["1: a", "3: b"],
-        ),
-        ("answer = RunnableLambda(lambda given: {'answer': given['query'] * 2})", ["aa", "bb"]),
-        ("answer = RunnableLambda(lambda text: {'city': text, 'rain': False})", ['{"city": "a", "rain": false}', None]),
-    ],
-)
-async def test_a_runnable_gets_the_input_that_it_expects(lang: Any, code: str, responses: list[str]) -> None:
-    lang.agent("""
-        from langchain_core.output_parsers import StrOutputParser
-        from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-        from langchain_core.runnables import RunnableLambda
-        from models import *
-    """)
-    with (lang.folder / "agent.py").open("a") as file:
-        file.write(code)
-
-    prompts = ["a", "b"] if responses[1] is not None else ["a"]
-    talk = await lang.talk(lang.langchain(), *prompts, state={"name": "Human"})
-
-    assert talk.error is None, talk.message
-    assert talk.responses == responses[: len(prompts)]
-
-
-@needs_langchain
-@pytest.mark.parametrize(
     ("code", "message"),
     [
         ("answer = 3", "agent:answer is an int (3), expected a Runnable"),
@@ -354,20 +252,6 @@ async def test_a_missing_langchain_is_reported_with_the_extra_to_install(bench: 
     assert talk.error.failure.kind is FailureKind.SETUP
     assert "langchain-core is not installed for this interpreter" in talk.message
     assert "the extra `langchain` of the workbench" in talk.message
-
-
-@needs_langchain
-@pytest.mark.parametrize(
-    "message",
-    [None, {"role": "tool", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}],
-)
-def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> None:
-    from langchain_core.messages import HumanMessage
-
-    from workbench.agents.worker.adapters.langchain.langchain_messages import Known, read_result
-
-    with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
-        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[])
 
 
 @needs_langchain

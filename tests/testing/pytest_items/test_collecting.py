@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tests.testing.pytest_plugin.conftest import PytestProject, turn
@@ -158,31 +154,6 @@ def test_a_set_without_an_agent_is_an_error_with_advice(project: PytestProject) 
 
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["sets/light.evalset.json: no agent was found near it: *"])
-
-
-def test_an_option_that_is_not_a_number_is_refused(project: PytestProject) -> None:
-    project.add_set("home/light.evalset.json", hall=LIGHT)
-
-    done = project.pytest("--workbench", "--workbench-runs", "two")
-
-    assert "--workbench-runs: found 'two', expected a number of at least 1" in done.stdout.str() + done.stderr.str()
-    assert done.ret != 0
-
-
-def test_a_session_without_eval_sets_imports_only_the_plugin(project: PytestProject) -> None:
-    project.write("test_own.py", "def test_own(): pass")
-    code = (
-        "import json, sys, pytest; pytest.main(['-q', '-p', 'no:cacheprovider']); "
-        "print(json.dumps(sorted(name for name in sys.modules if name.split('.')[0] == 'workbench')))"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=project.root, capture_output=True, text=True, check=True, timeout=60
-    )
-
-    assert json.loads(done.stdout.splitlines()[-1]) == [
-        "workbench", "workbench.testing", "workbench.testing.pytest_plugin", "workbench.testing.pytest_session",
-    ]  # fmt: skip
 
 
 def test_errors_outside_of_the_cases_are_an_item_and_the_cases_run(project: PytestProject) -> None:

@@ -1,0 +1,5 @@
+"""A project whose agent asks a model on this machine."""
+
+from tests.engine.runner.recorded import case, server
+
+__all__ = ["case", "server"]

@@ -1,0 +1,5 @@
+"""A project on disk, built file by file."""
+
+from tests.store.project_discovery.conftest import folder, is_agent
+
+__all__ = ["folder", "is_agent"]

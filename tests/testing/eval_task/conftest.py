@@ -1,0 +1,5 @@
+"""A separate project for each test, because results are stored in the history of the working directory."""
+
+from tests.testing.evaluation.conftest import project
+
+__all__ = ["project"]
