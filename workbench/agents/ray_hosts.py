@@ -162,7 +162,8 @@ def import_ray() -> Any:
             os.environ[_AUTO_CONNECT] = connects
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     logging.getLogger("ray.util.client.logsclient").disabled = True  # has a level of its own
-    ray._private.worker._worker_logs_enabled = False  # else it prints about lost nodes to stdout
+    with contextlib.suppress(AttributeError):  # private: no setting prevents that it prints about lost nodes to stdout
+        ray._private.worker._worker_logs_enabled = False
     ray.cloudpickle.register_pickle_by_value(ray_node)  # so that a node without workbench can say so
     return ray
 

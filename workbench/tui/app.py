@@ -22,10 +22,9 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar, TextIO
 
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.segment import Segment
 from textual import on, work
-from textual._context import active_message_pump
 from textual.actions import parse
 from textual.app import App
 from textual.css.query import NoMatches
@@ -34,6 +33,7 @@ from textual.driver import Driver
 from textual.events import Event, InputEvent, Key, Resize
 from textual.geometry import Region
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
@@ -227,8 +227,10 @@ class WorkbenchApp(KeyHolder, App[None]):
         self._opening_until = time.monotonic() + _LONGEST_OPENING
         self._visible_since = 0.0  # when the screen replaced the last picture, if one was shown
         self.last_picture: Sequence[str] = ()
+        self.is_exiting = False
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
+        self.error_console = Console(quiet=True)  # Textual prints tracebacks with every local variable
         self._keys: deque[Key] = deque()  # that wait for the key before
         self._keys_under_way = 0  # keys that widgets have not handled yet
         self._key_before = ""
@@ -400,19 +402,22 @@ class WorkbenchApp(KeyHolder, App[None]):
     async def _wait_until_opened(self) -> None:
         """Wait for the first reading of the project, which decides what most keys do; not for long, it may hang."""
         main = self._main
-        while not (main.has_opened or main.has_failed or self._exit or time.monotonic() > self._opening_until):  # noqa: ASYNC110
+        while not (main.has_opened or main.has_failed or self.is_exiting or time.monotonic() > self._opening_until):  # noqa: ASYNC110
             await asyncio.sleep(_MOMENT)
         self._hide_picture()
 
     def _is_blind(self, event: InputEvent) -> bool:
         """Return True for a key or click on the last picture if the screen now shows something else."""
         is_blind = event.time < self._visible_since and not self._main.has_opened
-        if is_blind and not self._exit:
+        if is_blind and not self.is_exiting:
             say(self, "the project is still being opened; keys from before were ignored", severity="warning")
         return is_blind
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Keep the last picture until the project is open. Overrides a private method; Textual has no public hook."""
+        """Keep the last picture until the project is open. Overrides a private method; Textual has no public hook.
+
+        A version of Textual without it draws the screen over the picture at once.
+        """
         if not self._shows_last_picture:
             super()._display(screen, renderable)
 
@@ -432,11 +437,15 @@ class WorkbenchApp(KeyHolder, App[None]):
         """Exit the application, and take a picture of the main screen for the next start."""
         if self._main.is_mounted and self._main.has_opened and not return_code:
             self.last_picture = self._take_picture()
+        self.is_exiting = True
         super().exit(result, return_code, message)
 
     def _take_picture(self) -> Sequence[str]:
         """Render the rows of the main screen, with `OPENING` in the run line."""
-        strips = self._main._compositor.render_strips()  # Textual exports pictures as SVG only
+        compositor = getattr(self._main, "_compositor", None)  # private: Textual exports pictures as SVG only
+        if compositor is None:
+            return ()
+        strips: list[Strip] = compositor.render_strips()
         row = self._main.query_one("#run-line").region.y
         if 0 <= row < len(strips):
             style = next((segment.style for segment in strips[row]), None)
@@ -444,11 +453,14 @@ class WorkbenchApp(KeyHolder, App[None]):
         return [strip.render(self.console) for strip in strips]
 
     def _handle_exception(self, error: Exception) -> None:
-        """Record the exception that ends the application. Overrides a private method; Textual has no public hook."""
+        """Record the exception that ends the application. Overrides a private method; Textual has no public hook.
+
+        A version of Textual without it ends with its exit code only, and errors of removed widgets end it too.
+        """
         is_of_worker = isinstance(error, WorkerFailed)
         cause = error.error if isinstance(error, WorkerFailed) else error
-        node = get_current_worker().node if is_of_worker else active_message_pump.get(None)
-        is_ending = self._exit or not self.is_running
+        node = get_current_worker().node if is_of_worker else _find_active_node()
+        is_ending = self.is_exiting or not self.is_running
         is_over = is_ending or (node is not None and is_leaving(node, self.screen_stack))
         if isinstance(cause, NoMatches) and is_over:
             # Ignore it: widgets are removed one by one while their parents still finish work. A screen that opens
@@ -456,10 +468,6 @@ class WorkbenchApp(KeyHolder, App[None]):
             return
         self.fault = self.fault or error
         super()._handle_exception(error)
-
-    def _print_error_renderables(self) -> None:
-        """Discard the traceback of Textual, which prints every local variable; the caller reports the error."""
-        self._exit_renderables.clear()
 
     async def push_screen_wait(self, screen: Screen[Result] | str, *, mode: str | None = None) -> Result | Any:
         """Show a screen and return its result. Cancel the worker if its own screen was closed."""
@@ -677,8 +685,9 @@ def _make_driver_class(early: EarlyScreen) -> type[Driver]:
     class TakingOver(LinuxDriver):
         def __init__(self, app: App[object], **options: Any) -> None:
             super().__init__(app, **options)
-            assert self._file is not None  # the early screen was written to it
-            self._file = _ClosableTerminal(self._file)  # type: ignore[assignment]
+            stream = getattr(self, "_file", None)  # private: the driver cannot be given its output
+            if stream is not None:
+                self._file = _ClosableTerminal(stream)  # type: ignore[assignment]
 
         def start_application_mode(self) -> None:
             super().start_application_mode()  # type: ignore[no-untyped-call]
@@ -723,6 +732,15 @@ class _ClosableTerminal:
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
+
+
+def _find_active_node() -> MessagePump | None:
+    """Return what runs now, also if it was removed: Textual has no public way. None if its private name changed."""
+    try:
+        from textual._context import active_message_pump
+    except ImportError:
+        return None
+    return active_message_pump.get(None)
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:

@@ -14,6 +14,7 @@ import sys
 from urllib.parse import urlencode
 
 from . import model_interception
+from .adapters.base import AgentFault
 from .model_interception import Copy, Models, Replayed, Request, carry_call, find_session, inside_call
 from .recording.recorder import quiet
 
@@ -173,7 +174,10 @@ def _wrap_httpx(module: Any) -> None:
 
 def _peek_body(request: Any) -> Any:
     """Return the body of a request of httpx; None if it is a stream, which could be read only once."""
-    return getattr(request, "_content", None)
+    try:
+        return request.content
+    except RuntimeError:  # RequestNotRead
+        return None
 
 
 def _copy_httpx_response(response: Any, copy: Copy, tee: Callable[[Any, Copy], Any]) -> None:
@@ -270,7 +274,12 @@ def _copy_reads(response: Any, copy: Copy) -> None:
 
 
 def _wrap_aiohttp(module: Any) -> None:
-    request = module.ClientSession._request  # all public methods lead here
+    # Private: all public methods lead here. Middlewares are public, but only newer versions of aiohttp have them, and
+    # a request may replace those of its session.
+    request = getattr(module.ClientSession, "_request", None)
+    if request is None:
+        _announce_aiohttp(module)
+        return
 
     @functools.wraps(request)
     async def ask_and_request(self: Any, method: str, url: Any, **options: Any) -> Any:
@@ -295,6 +304,28 @@ def _wrap_aiohttp(module: Any) -> None:
         return response
 
     module.ClientSession._request = ask_and_request
+
+
+def _announce_aiohttp(module: Any) -> None:
+    """Announce the calls of a version of aiohttp whose requests cannot be wrapped."""
+    create = module.ClientSession.__init__
+
+    async def announce(_session: Any, _context: Any, started: Any) -> None:
+        url = str(started.url)
+        if (models := find_session(url, method=started.method)) is not None:
+            call = Request(started.method, url, started.headers.items(), None)
+            await models.ask_later({**models.describe(call), "uncovered": "aiohttp"})
+
+    @functools.wraps(create)
+    def create_announced(self: Any, *more: Any, **options: Any) -> None:
+        from aiohttp import TraceConfig
+
+        own = TraceConfig()
+        own.on_request_start.append(announce)
+        options["trace_configs"] = [*(options.get("trace_configs") or ()), own]
+        create(self, *more, **options)
+
+    module.ClientSession.__init__ = create_announced
 
 
 def _build_aiohttp_url(session: Any, url: Any, params: Any) -> str:
@@ -405,12 +436,15 @@ async def _make_aiohttp_response(module: Any, session: Any, call: Request, repla
     with contextlib.suppress(ValueError):
         response.reason = HTTPStatus(replayed.status).phrase
     response._raw_headers = tuple((name.encode(), value.encode()) for name, value in replayed.headers.items())
+    if getattr(response, "headers", None) != headers:  # private attributes, because the public ones are read-only
+        message = "recorded answers of models cannot be replayed with this version of aiohttp"
+        raise AgentFault(message, kind="unsupported")
     return response
 
 
 async def _check_status(session: Any, response: Any, check: Any) -> None:
     """Do what the option `raise_for_status` says, or that of the session."""
-    check = getattr(session, "_raise_for_status", False) if check is None else check
+    check = session.raise_for_status if check is None else check
     if callable(check):
         await check(response)
     elif check:
@@ -483,12 +517,12 @@ def _describe_grpc_call(url: str) -> Message:
 
 def _wrap_http_client(module: Any) -> None:
     connection = module.HTTPConnection
-    send, putrequest = connection._send_request, connection.putrequest
+    request, putrequest = connection.request, connection.putrequest
 
-    @functools.wraps(send)
-    def keep_body_and_send(self: Any, method: str, url: str, body: Any, *more: Any, **options: Any) -> Any:
+    @functools.wraps(request)
+    def keep_body_and_request(self: Any, method: str, url: str, body: Any = None, *more: Any, **options: Any) -> Any:
         self._workbench_body = body
-        return send(self, method, url, body, *more, **options)
+        return request(self, method, url, body, *more, **options)
 
     @functools.wraps(putrequest)
     def announce_and_put(self: Any, method: str, url: str, *more: Any, **options: Any) -> Any:
@@ -497,12 +531,13 @@ def _wrap_http_client(module: Any) -> None:
             models.ask({**models.describe(Request(method, full, (), None), body), "uncovered": "http.client"})
         return putrequest(self, method, url, *more, **options)
 
-    connection._send_request, connection.putrequest = keep_body_and_send, announce_and_put
+    connection.request, connection.putrequest = keep_body_and_request, announce_and_put
 
 
 def _build_http_client_url(connection: Any, path: str) -> str:
-    is_tunnel = getattr(connection, "_tunnel_host", None) is not None  # through a proxy
-    host, port = (connection._tunnel_host, connection._tunnel_port) if is_tunnel else (connection.host, connection.port)
+    host, port = getattr(connection, "_tunnel_host", None), getattr(connection, "_tunnel_port", None)
+    if host is None:  # else through a proxy; `set_tunnel` sets private attributes only
+        host, port = connection.host, connection.port
     host = f"[{host}]" if ":" in host else host
     scheme = "https" if connection.default_port == 443 else "http"
     return f"{scheme}://{host}{'' if port in (None, connection.default_port) else f':{port}'}{path}"

@@ -141,7 +141,8 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
         return False
     around = node.ancestors_with_self
     screen = next((each for each in around if isinstance(each, Screen)), None)
-    return screen not in screens or any(each._pruning for each in around)
+    # Private: the public `is_attached` is still true while a widget is being removed, `display` is false if hidden.
+    return screen not in screens or any(getattr(each, "_pruning", False) for each in around)
 
 
 # Rows to mark, with the details of the one under the cursor.

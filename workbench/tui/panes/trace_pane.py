@@ -156,13 +156,13 @@ class SpanList(RowList):
     PLACES = ("trace_tree", "rows")
 
     @dataclass
-    class FoldWanted(RowList._OfList):
+    class FoldWanted(RowList.OfList):
         """The user wants to `fold`, `unfold`, `fold_all` or `unfold_all`."""
 
         how: str
 
     @dataclass
-    class Resized(RowList._OfList):
+    class Resized(RowList.OfList):
         """The width of the rows changed."""
 
     def on_resize(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from textual.app import App
 from textual.css.query import NoMatches
+from textual.driver import Driver
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
@@ -160,9 +161,13 @@ def notification(text: str, *, in_tmux: bool) -> str:
 
 
 def _write(app: App[object], sequence: str) -> None:
-    """Write to the terminal directly, as Textual does for its bell; it has no public way."""
-    if app._driver is not None and not app.is_headless:
-        app._driver.write(sequence)
+    """Write to the terminal directly, as Textual does for its bell.
+
+    It has no public way. Without the private one, the message and the bell remain.
+    """
+    driver: Driver | None = getattr(app, "_driver", None)
+    if driver is not None and not app.is_headless:
+        driver.write(sequence)
 
 
 # The controller.

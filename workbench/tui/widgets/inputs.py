@@ -320,8 +320,8 @@ class TypedText(KeyHolder, TextArea):
     def _on_cursor_moved(self) -> None:
         self.update_suggestion()
 
-    async def _on_key(self, event: events.Key) -> None:
-        """Override the handler of Textual, because another handler would run after it has inserted the key."""
+    def on_key(self, event: events.Key) -> None:
+        """Handle some keys instead of the text area, which gets all others afterwards."""
         if event.key == "tab" and self.suggestion:
             event.stop()
             event.prevent_default()
@@ -336,8 +336,6 @@ class TypedText(KeyHolder, TextArea):
             event.stop()
             event.prevent_default()
             self.action_apply()
-        elif event.key != "escape":  # a text area would move the focus
-            await super()._on_key(event)
 
     @property
     def _applies_with_enter(self) -> bool:

@@ -267,7 +267,7 @@ class RowList(DrawnView[_RowKey]):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--cursor", "row-list--cursor-blurred"}
 
     @dataclass
-    class _OfList(Message):
+    class OfList(Message):
         """Base of the messages of a list."""
 
         list: RowList
@@ -278,7 +278,7 @@ class RowList(DrawnView[_RowKey]):
             return self.list
 
     @dataclass
-    class Steered(_OfList):
+    class Steered(OfList):
         """The user moved the cursor. The receiver calls `steer` with its rows and shows them again."""
 
         def steer(self, rows: CursorRows) -> None:
@@ -306,7 +306,7 @@ class RowList(DrawnView[_RowKey]):
             rows.move_to(self.index)
 
     @dataclass
-    class Entered(_OfList):
+    class Entered(OfList):
         """The user opened the selected row."""
 
     def __init__(self, *, id: str | None = None) -> None:

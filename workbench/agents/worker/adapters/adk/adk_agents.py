@@ -449,7 +449,7 @@ def _repeat_actions(tool_context: Any, actions: dict[str, Any]) -> None:
 def describe_tool(tool: Any) -> dict[str, Any]:
     """Return the declaration of a tool, as models get it."""
     try:
-        schema: dict[str, Any] = redact_schema(as_json(tool._get_declaration()) or {})
+        schema: dict[str, Any] = redact_schema(as_json(_read_declaration(tool)) or {})
     except Exception:  # a custom tool may have no valid declaration
         schema = {}
     declaration = {"name": tool.name, "description": tool.description or "", **schema}
@@ -457,6 +457,16 @@ def describe_tool(tool: Any) -> dict[str, Any]:
         function = getattr(tool, "func", None)
         declaration["description"] = clean_docstring(function, declaration["description"])
     return declaration
+
+
+def _read_declaration(tool: Any) -> Any:
+    """Return what a tool adds to a request; None for one that adds no function."""
+    from google.adk.models.llm_request import LlmRequest
+
+    request = LlmRequest()
+    request.append_tools([tool])
+    added = request.config.tools or []
+    return added[0].function_declarations[0] if added else None
 
 
 # Description: instructions and tools, read without running the agent.
@@ -546,8 +556,7 @@ def _describe_tools(agent: Any, unknown: list[str]) -> list[dict[str, Any]]:
 
 def _as_tool(tool: Any) -> Any:
     """Return a function as the tool that ADK makes of it."""
-    if hasattr(tool, "_get_declaration"):
-        return tool
+    from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.function_tool import FunctionTool
 
-    return FunctionTool(func=tool)
+    return tool if isinstance(tool, BaseTool) else FunctionTool(func=tool)

@@ -218,8 +218,11 @@ def _call_quietly(report: Callable[..., None], *args: Any) -> None:
 
 
 def _get_invocation_context(context: Any) -> Any:
-    """Return the invocation context itself, one object per run of an agent; the public getter returns copies."""
-    return context._invocation_context
+    """Return the invocation context itself, one object per run of an agent; the public getter returns copies.
+
+    In a version of ADK without the private attribute, spans of models and agents end with the turn.
+    """
+    return getattr(context, "_invocation_context", context)
 
 
 def _describe(error: BaseException) -> str:
@@ -329,7 +332,7 @@ _UNSHOWN = re.compile(r"client|header|key|token|secret|auth|credential|password"
 def _list_settings(owner: Any) -> dict[str, Any]:
     """Return what else a model or a request says about a call: fields with plain values, and arguments of LiteLLM."""
     found = {name: getattr(owner, name, None) for name in type(owner).model_fields if name not in _DESCRIBED}
-    found |= getattr(owner, "_additional_args", None) or {}
+    found |= getattr(owner, "_additional_args", None) or {}  # private: LiteLlm has no public way
     return {
         name: as_json(value)
         for name, value in found.items()

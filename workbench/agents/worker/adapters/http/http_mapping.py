@@ -136,8 +136,8 @@ class Templates:
         return value if is_text else json.dumps(value)
 
     def _require_defined(self, value: Any) -> Any:
-        if isinstance(value, self._jinja2.Undefined):
-            raise self._jinja2.UndefinedError(value._undefined_message)
+        if isinstance(value, self._jinja2.StrictUndefined):
+            str(value)  # raises
         return value
 
 

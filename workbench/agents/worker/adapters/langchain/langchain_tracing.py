@@ -21,7 +21,7 @@ from langchain_core.tools import BaseTool
 from ... import faults
 from ...responses import clean_docstring, redact_schema
 from ...tool_interception import MARK, Tools
-from ..base import MOST_STEPS
+from ..base import MOST_STEPS, LoadError
 from ..object_json import as_json
 from .langchain_messages import add_usage, read_tool_response
 
@@ -326,7 +326,7 @@ def _read_older_usage(output: Any) -> dict[str, Any] | None:
 # Attributes of chains, executors and graphs that hold their parts.
 _PARTS = (
     "agent", "bound", "branches", "default", "deps", "fallbacks", "nodes", "runnable", "runnables", "steps", "steps__",
-    "subgraphs", "tools", "_tools_by_name", "tools_by_name",
+    "subgraphs", "tools", "tools_by_name",
 )  # fmt: skip
 _MOST = 5000  # objects to search; more than any agent has
 
@@ -467,10 +467,16 @@ class ToolCalls:
 
 
 def _wrap_tool(tool: Any) -> None:
-    """Make a tool ask before it runs, once. If `_arun` calls `_run`, that is the same call."""
+    """Make a tool ask before it runs, once. If `_arun` calls `_run`, that is the same call.
+
+    These are private, but what LangChain documents for tools of one's own. The public `run` and `invoke` get arguments
+    that are not validated yet, and would hide the call from callbacks.
+    """
     if getattr(tool, _WRAPPED, False):
         return
-    run, arun = tool._run, tool._arun
+    run, arun = getattr(tool, "_run", None), getattr(tool, "_arun", None)
+    if run is None or arun is None:
+        raise LoadError(f"calls of {tool.name} cannot be intercepted: this version of LangChain has no BaseTool._run")
 
     @functools.wraps(run)
     def run_or_ask(*args: Any, **kwargs: Any) -> Any:
