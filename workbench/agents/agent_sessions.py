@@ -23,10 +23,10 @@ from workbench.agents.agent_host import (
     ModelResponder,
     OnOpened,
     OnSpan,
+    PendingToolCall,
     SessionEnd,
     SessionRequest,
     ToolAnswer,
-    ToolCall,
     ToolOutcome,
     ToolResponder,
 )
@@ -95,7 +95,7 @@ class CallRequests:
         if message["type"] == "outcome":
             responder.record_outcome(message["ask"], _parse_outcome(message))
             return
-        call = ToolCall(
+        call = PendingToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
         )
 

@@ -12,8 +12,8 @@ from typing import Any
 from workbench.agents.agent_host import (
     AgentError,
     AgentHost,
-    AgentSession,
     HeldUp,
+    HostSession,
     LeftByAgents,
     ModelResponder,
     SessionEnd,
@@ -119,7 +119,7 @@ async def execute(
 
     started = time.perf_counter()
     clock = _TurnClock()
-    session: AgentSession | None = None
+    session: HostSession | None = None
     try:
         async with asyncio.timeout(None) as deadline:
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.agents.agent_host import (
     AgentError,
-    AgentSession,
+    HostSession,
     OnOpened,
     OnSpan,
     SessionEnd,
@@ -216,7 +216,7 @@ def _is_same_answer(one: TurnResult, other: TurnResult) -> bool:
 
 # Manual chats: one session with an agent in its own process.
 
-OpenSession = Callable[[OnSpan, OnOpened], Awaitable[AgentSession]]
+OpenSession = Callable[[OnSpan, OnOpened], Awaitable[HostSession]]
 
 _PATIENCE = 5.0  # seconds for a session to report its state, and to end
 
@@ -317,7 +317,7 @@ def start_chat(
         models=models,
     )
 
-    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
+    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> HostSession:
         # The host of runs, which is kept warm.
         host = hosts.get_host(
             target, isolation=settings.isolation, concurrency=settings.concurrency, ray=settings.cluster
@@ -398,7 +398,7 @@ class Conversation:
                 )
             )
 
-    async def _converse(self, session: AgentSession) -> SessionEnd:
+    async def _converse(self, session: HostSession) -> SessionEnd:
         """Send the messages in order until the end, or until a turn fails."""
         while (content := await self._said.get()) is not None:
             failed = await self._turn(session, content)
@@ -411,7 +411,7 @@ class Conversation:
         except TimeoutError:
             return await session.kill()
 
-    async def _turn(self, session: AgentSession, content: Content) -> SessionEnd | None:
+    async def _turn(self, session: HostSession, content: Content) -> SessionEnd | None:
         """Run one turn. If it fails, return the end of the session."""
         turn, self._turns = self._turns, self._turns + 1
         is_replayed = self._replay is not None and turn < self._replay.turns
@@ -446,7 +446,7 @@ class Conversation:
         return printed
 
     async def _failure(
-        self, session: AgentSession, answering: asyncio.Task[TurnResult], turn: int
+        self, session: HostSession, answering: asyncio.Task[TurnResult], turn: int
     ) -> tuple[Failure | None, SessionEnd]:
         """Return the failure of a turn (None: it was cancelled), and the output of its process."""
         if answering.done() and not answering.cancelled():
@@ -464,7 +464,7 @@ class Conversation:
         tail = printed.stderr_tail or None
         return Failure(kind=FailureKind.TIMEOUT, message=message, turn=turn, stderr_tail=tail), printed
 
-    async def _report_state(self, session: AgentSession) -> None:
+    async def _report_state(self, session: HostSession) -> None:
         """Report the state after a turn. Raises AgentError."""
         try:
             async with asyncio.timeout(_PATIENCE):

@@ -319,7 +319,7 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
     raise EvaluationError(f"model: found {describe(model)}, expected {expected}")
 
 
-class _FunctionSession(function.Session):
+class _FunctionSession(function.FunctionSession):
     """The session of a function. If neither its result nor its spans report calls, its rows have no trajectory, which
     differs from an empty list. A reason why spans may report too few is kept."""
 

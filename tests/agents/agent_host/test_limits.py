@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from workbench.agents.agent_host import SessionRequest
-from workbench.agents.channel import Channel, Listener
+from workbench.agents.channel import Channel, ChannelListener
 from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
@@ -226,7 +226,7 @@ async def test_a_worker_that_connects_before_its_start_returns_is_accepted(tmp_p
 
 async def test_a_message_without_required_fields_ends_only_its_connection() -> None:
     close_reasons: list[str | None] = []
-    listener = Listener()
+    listener = ChannelListener()
     await listener.start()
 
     def greet(channel: Channel, hello: dict[str, Any]) -> None:
