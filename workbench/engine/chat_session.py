@@ -58,7 +58,7 @@ _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class ChatBranch:
     """The begin of a chat: answered turns that are replayed before its first live message.
 
     `tools` are the recorded tool calls of each turn. `unrecorded_tools` are the tools of each turn without a result to
@@ -70,7 +70,7 @@ class Branch:
     unrecorded_tools: Sequence[Mapping[str, str]] = ()
     models: RecordedModels | None = None
 
-    def limit_turns(self, count: int) -> Branch:
+    def limit_turns(self, count: int) -> ChatBranch:
         """Return the branch with only so many of its turns."""
         tools, unrecorded = self.tools[:count], self.unrecorded_tools[:count]
         return replace(self, turns=self.turns[:count], tools=tools, unrecorded_tools=unrecorded)
@@ -82,11 +82,11 @@ class Branch:
         return ToolRecording.of_case(case, (call for calls in self.tools for call in calls))
 
 
-def make_branch(execution: Execution, turns: int, *, target: Target, models: RecordedModels | None) -> Branch:
+def make_branch(execution: Execution, turns: int, *, target: Target, models: RecordedModels | None) -> ChatBranch:
     """Make a branch of the first turns of an execution. `models` are its recorded model calls."""
     count = min(turns, len(execution.turns))
     calls = [_read_tool_calls(execution.spans, turn, target) for turn in range(count)]
-    return Branch(
+    return ChatBranch(
         turns=execution.turns[:count],
         tools=[[call for call in of_turn if call.unfit is None] for of_turn in calls],
         unrecorded_tools=[{call.tool: call.unfit for call in of_turn if call.unfit is not None} for of_turn in calls],
@@ -146,7 +146,7 @@ def _has_result(span: Span, target: Target) -> bool:
             return False
 
 
-def find_tool_warning(branch: Branch, target: Target) -> str:
+def find_tool_warning(branch: ChatBranch, target: Target) -> str:
     """Return which tools a replay of the turns really calls, and why; empty if it calls none."""
     if not branch.turns:
         return ""
@@ -165,7 +165,7 @@ class BranchReplay:
     """Replays the turns of a branch, and says what of them was not replayed."""
 
     def __init__(
-        self, branch: Branch, target: Target, *, models: CaseModels | None, tools: ToolResponder | None
+        self, branch: ChatBranch, target: Target, *, models: CaseModels | None, tools: ToolResponder | None
     ) -> None:
         self.turns = len(branch.turns)
         self.messages = [turn.invocation.user_content for turn in branch.turns]
@@ -238,10 +238,10 @@ class Chat:
         self.models: CaseModels | None = None
         """Records the model calls of the session; None if they are not recorded."""
         self._call_engine = call_engine
-        self._conversation: Conversation | None = None
+        self._conversation: ChatRunner | None = None
         self._done: Future[None] | None = None
 
-    def attach(self, conversation: Conversation, done: Future[None]) -> None:
+    def attach(self, conversation: ChatRunner, done: Future[None]) -> None:
         """Connect the chat to its conversation. For the engine."""
         self._conversation = conversation
         self._done = done
@@ -291,7 +291,7 @@ def start_chat(
     thread: EngineThread,
     tools: ToolResponder | None = None,
     models: CaseModels | None = None,
-    branch: Branch | None = None,
+    branch: ChatBranch | None = None,
 ) -> Chat:
     """Start a manual chat. No process starts before the first turn. Raises ChatError.
 
@@ -329,14 +329,14 @@ def start_chat(
     chat = Chat(target, given, call_engine=thread.call)
     chat.models = models
     replay = None if branch is None else BranchReplay(branch, target, models=models, tools=tools)
-    conversation = Conversation(
+    conversation = ChatRunner(
         chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds, replay=replay
     )
     chat.attach(conversation, thread.submit(conversation.run()))
     return chat
 
 
-class Conversation:
+class ChatRunner:
     """A chat on the engine's loop.
 
     `timeout_seconds` is how long a turn may take, from the moment the agent is imported. `replay` has the first turns.

@@ -27,7 +27,7 @@ from workbench.model.text import one_line
 from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.simulation.tool_templates import PROMPTS
 from workbench.store.errors import shown_path
-from workbench.store.model_answers import Part, RecordedCalls, Recording
+from workbench.store.model_answers import CallKind, RecordedCalls, Recording
 
 # Recorded tool calls of cases, in a recording.
 
@@ -65,7 +65,7 @@ class ToolRecording:
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
         """Read a file. Raises StoreError with the line if the file is no recording."""
-        blocks = Recording(path).iter_part(Part.TOOLS, RecordedCall)
+        blocks = Recording(path).iter_part(CallKind.TOOLS, RecordedCall)
         return cls(path, {each.job: each.calls for each in blocks if each.job is not None})
 
     @classmethod
@@ -362,7 +362,7 @@ class CaseTools:
 
     def build_recording(self) -> RecordedCalls[RecordedCall]:
         """Return the calls so far, for a recording."""
-        return RecordedCalls(Part.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
+        return RecordedCalls(CallKind.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
 
     async def _answer_by_injection(self, call: PendingToolCall, injection: Injection) -> ToolAnswer:
         await asyncio.sleep(injection.latency_seconds)

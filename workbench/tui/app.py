@@ -47,7 +47,7 @@ from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
 from workbench.store.files import find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings, load_settings
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files, read_settings
 from workbench.tui.dialogs.dialogs import (
@@ -213,7 +213,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         settings: LoadedSettings,
         themes: LoadedThemes,
         theme_changes: ThemeChanges | None = None,
-        layout: Layout | None = None,
+        layout: ScreenLayout | None = None,
         early: EarlyScreen | None = None,
     ) -> None:
         """Without `theme_changes`, changed theme files are not reloaded. `early` is the terminal to take over."""
@@ -236,7 +236,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
-        self._layout = layout or Layout()
+        self._layout = layout or ScreenLayout()
         self._recent = self._layout.recent
         self._theme_changes = theme_changes
         wanted = settings.settings
@@ -270,7 +270,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         return variables
 
     @property
-    def layout_now(self) -> Layout:
+    def layout_now(self) -> ScreenLayout:
         """The current layout, to be restored at the next start."""
         # Save a theme only if the user chose it on the screen. Otherwise the settings still decide.
         theme = self._layout.theme if self.theme == self._configured_theme else self.theme

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 from workbench.tui import app
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import HelpScreen
@@ -80,7 +80,7 @@ class TourApp(WorkbenchApp):
     PLACES = (*WorkbenchApp.PLACES, "tour")
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("tour")]
 
-    def __init__(self, backend: Backend, *, layout: Layout | None = None, **options: Any) -> None:
+    def __init__(self, backend: Backend, *, layout: ScreenLayout | None = None, **options: Any) -> None:
         super().__init__(backend, layout=layout, **options)
         self._tour = Tour(self._layout.tour)
         self._saved_name = self._tour.name
@@ -92,7 +92,7 @@ class TourApp(WorkbenchApp):
         self._has_ended = False
 
     @property
-    def layout_now(self) -> Layout:
+    def layout_now(self) -> ScreenLayout:
         """The current layout, with the step of the tour."""
         return super().layout_now.model_copy(update={"tour": self._tour.name})
 

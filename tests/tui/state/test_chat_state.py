@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.chat_session import Branch
+from workbench.engine.chat_session import ChatBranch
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
@@ -431,7 +431,7 @@ def test_a_simulated_call_says_so_while_it_runs_and_afterwards() -> None:
 
 def make_branch_origin(*, turns: int, case: CaseKey | None) -> BranchOrigin:
     answered = make_turn_answer(0, "hello").result
-    return BranchOrigin(branch=Branch(turns=[answered] * turns), case=case)
+    return BranchOrigin(branch=ChatBranch(turns=[answered] * turns), case=case)
 
 
 def test_a_replayed_turn_is_marked_and_says_what_was_asked_again() -> None:

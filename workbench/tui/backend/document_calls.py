@@ -31,7 +31,7 @@ from workbench.tui.state.problem_list import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.acceptance import Acceptance
-    from workbench.engine.chat_session import Branch, Chat, NewCase
+    from workbench.engine.chat_session import Chat, ChatBranch, NewCase
     from workbench.engine.run import Run
     from workbench.engine.scenario_generation import Generation
     from workbench.engine.workspace import Workspace
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.case_frame import DocumentFormat
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.project_discovery import NewSets
-    from workbench.watch.file_watcher import Change, Watcher
+    from workbench.watch.file_watcher import FileChange, Watcher
     from workbench.watch.watch_session import WatchedSources
 
 
@@ -530,7 +530,7 @@ def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
 
 
-def _may_matter(change: Change, sources: WatchedSources) -> bool:
+def _may_matter(change: FileChange, sources: WatchedSources) -> bool:
     """Return False for files that no case has ever used, and that are neither source nor data: logs, notes."""
     return sources.is_used(change) or any(path.suffix in _DATA for path in change.paths)
 
@@ -550,7 +550,9 @@ class SetFacts:
     holds_final_state: bool
 
 
-def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput, branch: Branch | None = None) -> Chat:
+def open_chat(
+    workspace: Workspace, target: str, *, session_input: SessionInput, branch: ChatBranch | None = None
+) -> Chat:
     """Open a session with the agent of a target; its process starts with the first message.
 
     The turns of `branch` are replayed at once. Raises CannotChat. The chat lives until it is ended, or the backend is
@@ -568,7 +570,7 @@ def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput,
 class PreparedBranch:
     """A branch and what to know before it begins: which tools it really calls (empty: none)."""
 
-    branch: Branch
+    branch: ChatBranch
     warning: str
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.metrics.registry import CaseFacts
     from workbench.model.target import Isolation
-    from workbench.report.bisect_report import Step
+    from workbench.report.bisect_report import BisectStep
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
     from workbench.store.evalsets.config_files import ConfigDocument
@@ -695,7 +695,9 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
         return compare_stored_runs(history, before, after)
 
 
-def make_bisection(workspace: Workspace, case: CaseKey, *, repeats: int, show: Callable[[Step], None]) -> Bisection:
+def make_bisection(
+    workspace: Workspace, case: CaseKey, *, repeats: int, show: Callable[[BisectStep], None]
+) -> Bisection:
     """Prepare the search for the commit that turned a case red, with at most `repeats` executions of each commit.
 
     Raises PlanError and StoreError.

@@ -8,7 +8,7 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from workbench.model.identity import CaseKey
-from workbench.report.bisect_report import Step
+from workbench.report.bisect_report import BisectStep
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
@@ -209,7 +209,7 @@ class HistoryPane(Pane):
             self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="look", exclusive=True, description="show commit")
-    async def _show_step(self, step: Step) -> None:
+    async def _show_step(self, step: BisectStep) -> None:
         """Show what the selected case did in a commit, over the list of commits."""
         from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
         from workbench.tui.state.diff_lines import DiffSource

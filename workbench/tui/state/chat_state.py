@@ -35,7 +35,7 @@ from workbench.tui.state.text_layout import (
 )
 
 if TYPE_CHECKING:
-    from workbench.engine.chat_session import Branch
+    from workbench.engine.chat_session import ChatBranch
     from workbench.tui.backend.document_calls import ExpectedTurns
 
 
@@ -87,7 +87,7 @@ class BranchOrigin:
     `case` is None if they are from a chat that did not branch from a case. `expected` is what the case expects of them.
     """
 
-    branch: Branch
+    branch: ChatBranch
     case: CaseKey | None = None
     expected: ExpectedTurns | None = None
 

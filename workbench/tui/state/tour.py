@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from workbench.model.text import format_duration
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import ScreenLayout
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
@@ -62,11 +62,11 @@ def mend_agent(source: str) -> tuple[str, Change] | None:
     return (f"{before}{found}{_ADDED}{after}" if change.is_new else source), change
 
 
-def make_first_layout(eval_sets: Mapping[str, Iterable[str]]) -> Layout:
+def make_first_layout(eval_sets: Mapping[str, Iterable[str]]) -> ScreenLayout:
     """Make the layout for the begin of the tour: all but its eval set is folded. `eval_sets` are by target."""
     targets = [(target, "") for target in eval_sets if target != TARGET]
     sets = [(TARGET, relative) for relative in eval_sets[TARGET] if relative != EVAL_SET]
-    return Layout(tour=STEPS[0].name, folded=(*targets, *sets))
+    return ScreenLayout(tour=STEPS[0].name, folded=(*targets, *sets))
 
 
 # What the screen shows.
