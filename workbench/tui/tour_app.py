@@ -24,7 +24,7 @@ from workbench.tui.dialogs.finder_screen import FinderScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screens.main_frame import Frame
 from workbench.tui.state.text_layout import Line
-from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Change, Tour, View, mend_agent
+from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Tour, TourChange, View, mend_agent
 from workbench.tui.widgets.inputs import TypedText
 from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import make_strip
@@ -86,7 +86,7 @@ class TourApp(WorkbenchApp):
         self._saved_name = self._tour.name
         self._saving = asyncio.Lock()
         self._panel = TourPanel()
-        self._change: Change | None = None
+        self._change: TourChange | None = None
         self._announced_at: float | None = None
         self._is_mending = False
         self._has_ended = False
@@ -181,7 +181,7 @@ class TourApp(WorkbenchApp):
             self._tour.skip()
 
 
-def _mend_file(path: Path) -> Change:
+def _mend_file(path: Path) -> TourChange:
     """Add the line to the file of the agent. Raises StoreError if the file is not as expected."""
     data, _ = read_bytes(path)
     mended = mend_agent(decode_utf8(path, data))

@@ -18,9 +18,9 @@ from workbench.tui.backend.document_calls import ExpectedTurns
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.chat_state import (
     BranchOrigin,
+    ChatConversation,
     ChatLines,
     ChatPhase,
-    Conversation,
     TargetChat,
     check_new_case_id,
     format_status,
@@ -38,8 +38,8 @@ def make_message(text: str) -> Content:
     return Content.of_text(text, role="user")
 
 
-def make_conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
-    conversation = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
+def make_conversation(*prompts: str, state: dict[str, Any] | None = None) -> ChatConversation:
+    conversation = ChatConversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
     for prompt in prompts:
         conversation.add_message(make_message(prompt))
     return conversation
@@ -63,7 +63,7 @@ def make_tool_step(name: str, *, end: float | None, id: str = "t", **more: Any) 
     return StepSeen(span=Span(id=id, kind=SpanKind.TOOL, name=name, start=0.1, end=end, request={"id": 1}, **more))
 
 
-def apply_events(conversation: Conversation, *events: Any) -> Conversation:
+def apply_events(conversation: ChatConversation, *events: Any) -> ChatConversation:
     for event in events:
         conversation.apply(event, now=10.0)
     return conversation
@@ -73,7 +73,7 @@ def join_lines(lines: list[Line]) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
-def render_chat(conversation: Conversation, width: int = 80) -> str:
+def render_chat(conversation: ChatConversation, width: int = 80) -> str:
     return join_lines(ChatLines(conversation).make_lines(width))
 
 

@@ -26,8 +26,8 @@ from workbench.store.history.history_queries import RunPart, StoredRun, StoredSc
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
-    Call,
     EarlierVerdicts,
+    WorkspaceCall,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
@@ -73,7 +73,7 @@ _RUN_COMMAND = "workbench (screen)"
 class Runs:
     """Plans, starts and controls runs. Methods raise PlanError and StoreError."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._runs: dict[str, Run] = {}  # runs that accept commands, by id
 
@@ -234,10 +234,10 @@ async def describe_agreement(begun: StartedJudging) -> str | None:
 _CASES_AT_ONCE = 250  # cases per call, so that other calls do not wait long for the thread
 
 
-class Criteria:
+class CriteriaFiles:
     """The criteria files of a project. Methods raise StoreError."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._documents: dict[Path, ConfigDocument] = {}
 
@@ -431,7 +431,7 @@ _REASONS_AT_ONCE = 5
 class HistoryReader:
     """Reads the history of the project and never creates one. Methods raise StoreError if it cannot be read."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
 
     async def read_runs(self, target: str, eval_set: str | None) -> list[RunPart]:

@@ -36,7 +36,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import ResultScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
-from workbench.tui.state.browser_list import Row, RowKind
+from workbench.tui.state.browser_list import BrowserRow, RowKind
 from workbench.tui.state.case_status import Badge
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
@@ -406,7 +406,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, message, severity="warning")
             return
         target = row.section.targets[0]
-        agent = Row(kind=RowKind.TARGET, label=safe_line(target), target=target)
+        agent = BrowserRow(kind=RowKind.TARGET, label=safe_line(target), target=target)
         if await generate(self._main, self._screen_context, agent, topic=topic):
             self.dismiss(None)
 

@@ -359,7 +359,7 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class Executions(ListRows):
+class ExecutionRows(ListRows):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:

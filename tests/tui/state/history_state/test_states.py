@@ -29,7 +29,7 @@ from workbench.store.history.history_queries import RunPart, StoredJob, StoredRu
 from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
-from workbench.tui.state.history_state import CaseHistory, ComparedCases, Executions, GroupRuns
+from workbench.tui.state.history_state import CaseHistory, ComparedCases, ExecutionRows, GroupRuns
 from workbench.tui.state.results_table import Column, ResultTable, TableRow, make_columns, make_table_row
 from workbench.tui.state.text_layout import Line, StyledText, bar, compute_share, histogram, render_blocks, sparkline
 
@@ -388,7 +388,7 @@ def test_scores_of_an_execution_have_no_blank_lines_where_their_rows_fit_exactly
     name = "tool_trajectory_avg_score"
     stored = make_stored_scores(result("c", metric(name, 0.0), metric("m", 1.0)))
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
-    blocks = Executions(CaseHistory(stored.job.key.case, (stored,), {"r": run})).blocks()
+    blocks = ExecutionRows(CaseHistory(stored.job.key.case, (stored,), {"r": run})).blocks()
 
     lines = [join_lines([line]) for line in render_blocks(blocks, width=41, side_by_side=False)]
     start = lines.index("scores")
