@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from workbench.engine.case_variants import CaseData, CaseExecutor, Interrupted, Variant
 from workbench.engine.plan import PlanError
 from workbench.metrics.trajectory import forgives_difference
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
@@ -157,7 +157,7 @@ def make_predicate_config(path: str) -> EvalConfig:
         raise PlanError(f"--predicate: found {path!r}, expected module:function")
     return EvalConfig(
         criteria=(Criterion(metric=_PREDICATE),),
-        custom_metrics={_PREDICATE: CustomMetric(path=f"{module}.{name}")},
+        custom_metrics={_PREDICATE: CustomMetricFunction(path=f"{module}.{name}")},
         source="--predicate",
     )
 

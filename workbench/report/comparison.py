@@ -33,7 +33,7 @@ from workbench.report.run_report import (
 from workbench.report.significance import (
     Count,
     PairedTest,
-    SignificanceResult,
+    Significance,
     StratifiedTest,
     compare_pass_rates,
     compare_repeats,
@@ -151,7 +151,7 @@ FLIPS = (VerdictChange.REGRESSION, VerdictChange.FLAKY, VerdictChange.FIX)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictInRun:
+class RunVerdict:
     """The verdict on one case in one run, from its repeats in order."""
 
     statuses: tuple[CaseStatus, ...]
@@ -216,8 +216,8 @@ class ComparedCase:
     """One case in both runs; None if a run does not have it."""
 
     case: CaseKey
-    before: VerdictInRun | None
-    after: VerdictInRun | None
+    before: RunVerdict | None
+    after: RunVerdict | None
     change: VerdictChange
     reason: str = ""  # why it counts as flaky
 
@@ -280,10 +280,10 @@ class RunComparison:
         """True if the pass rate, or a criterion with a threshold, got worse by more than chance explains."""
         deciding = _list_deciding(self.cases)
         limited = {name for case in self.cases for each in (case.before, case.after) if each for name in each.limited}
-        has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is SignificanceResult.LOWER
-        has_worse_rate |= self.repeats is not None and self.repeats.finding is SignificanceResult.LOWER
+        has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Significance.LOWER
+        has_worse_rate |= self.repeats is not None and self.repeats.finding is Significance.LOWER
         return has_worse_rate or any(
-            test.finding is (SignificanceResult.HIGHER if name in limited else SignificanceResult.LOWER)
+            test.finding is (Significance.HIGHER if name in limited else Significance.LOWER)
             for name, test in self.metrics.items()
             if name in deciding
         )
@@ -352,8 +352,8 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
 def compare_runs(
     before: StoredRun,
     after: StoredRun,
-    verdicts_before: Mapping[CaseKey, VerdictInRun],
-    verdicts_after: Mapping[CaseKey, VerdictInRun],
+    verdicts_before: Mapping[CaseKey, RunVerdict],
+    verdicts_after: Mapping[CaseKey, RunVerdict],
     *,
     earlier: Earlier,
 ) -> RunComparison:
@@ -430,7 +430,7 @@ def _list_deciding(cases: Sequence[ComparedCase]) -> frozenset[str]:
 
 def collect_verdicts(
     jobs: Iterable[tuple[StoredJob, Sequence[MetricNumbers]] | StoredScores],
-) -> dict[CaseKey, VerdictInRun]:
+) -> dict[CaseKey, RunVerdict]:
     """Return the verdict on each case of a run, in the order in which the cases ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
     known: dict[tuple[str, ...], frozenset[str]] = {}  # most cases have the same metrics
@@ -469,7 +469,7 @@ class _Repeat(NamedTuple):
     limited: frozenset[str]
 
 
-def _verdict(repeats: Sequence[_Repeat]) -> VerdictInRun:
+def _verdict(repeats: Sequence[_Repeat]) -> RunVerdict:
     newest = repeats[-1].job
     if len(repeats) == 1:
         _, _, means, deciding, limited = repeats[0]
@@ -481,7 +481,7 @@ def _verdict(repeats: Sequence[_Repeat]) -> VerdictInRun:
         means = {name: sum(values) / len(values) for name, values in scores.items()}
         deciding = frozenset().union(*(repeat.deciding for repeat in repeats))
         limited = frozenset().union(*(repeat.limited for repeat in repeats))
-    return VerdictInRun(
+    return RunVerdict(
         statuses=tuple([repeat.job.status for repeat in repeats]),
         scores=means,
         deciding=deciding,
@@ -495,9 +495,7 @@ def _verdict(repeats: Sequence[_Repeat]) -> VerdictInRun:
     )
 
 
-def _compare_case(
-    case: CaseKey, before: VerdictInRun | None, after: VerdictInRun | None, earlier: Earlier
-) -> ComparedCase:
+def _compare_case(case: CaseKey, before: RunVerdict | None, after: RunVerdict | None, earlier: Earlier) -> ComparedCase:
     if before is None:
         return ComparedCase(case, before, after, VerdictChange.NEW)
     if after is None:
@@ -522,9 +520,7 @@ def _list_passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
     return [all(status is CaseStatus.PASSED for status in statuses) for statuses in runs]
 
 
-def _has_different_key(
-    before: VerdictInRun | None, after: VerdictInRun | None, key: Callable[[VerdictInRun], str]
-) -> bool:
+def _has_different_key(before: RunVerdict | None, after: RunVerdict | None, key: Callable[[RunVerdict], str]) -> bool:
     if before is None or after is None:
         return False
     return bool(key(before) and key(after)) and key(before) != key(after)
@@ -611,7 +607,7 @@ def significance_text(comparison: RunComparison) -> str:
     repeats = comparison.repeats
     if (
         repeats is not None
-        and repeats.finding is not SignificanceResult.CANNOT_TELL
+        and repeats.finding is not Significance.CANNOT_TELL
         and (test is None or test.finding is not repeats.finding)
     ):
         sentence += f"; {explain_repeats(repeats)}"
@@ -622,7 +618,7 @@ def significance_text(comparison: RunComparison) -> str:
     return sentence
 
 
-def verdict_text(verdict: VerdictInRun | None) -> str:
+def verdict_text(verdict: RunVerdict | None) -> str:
     """Return the status and, for several repeats, the number of passed ones."""
     if verdict is None:
         return "not run"
@@ -791,7 +787,7 @@ def _case_record(case: ComparedCase) -> dict[str, Any]:
     }
 
 
-def _verdict_record(verdict: VerdictInRun | None) -> dict[str, Any] | None:
+def _verdict_record(verdict: RunVerdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {

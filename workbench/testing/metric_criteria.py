@@ -10,7 +10,7 @@ from workbench.agents.worker.wire import describe
 from workbench.metrics.judges.judge_calls import SAMPLES
 from workbench.metrics.registry import find_nearest_metric, known_metrics
 from workbench.model.criteria import Criterion, EvalConfig, JudgeMetric
-from workbench.model.criteria import CustomMetric as CustomCriterion
+from workbench.model.criteria import CustomMetricFunction as CustomCriterion
 from workbench.model.text import suggest_name
 from workbench.testing.metrics import (
     CustomMetric,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workbench.metrics.registry import PRESETS, known_metrics
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, JudgeMetric
+from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig, JudgeMetric
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
     CriteriaFile,
@@ -27,11 +27,11 @@ from workbench.tui.state.text_layout import render_blocks
 TRAJECTORY = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"matchType": "IN_ORDER"})
 
 
-def make_config(*criteria: Criterion, **custom: CustomMetric) -> EvalConfig:
+def make_config(*criteria: Criterion, **custom: CustomMetricFunction) -> EvalConfig:
     return EvalConfig(criteria=criteria, custom_metrics=custom, source="test_config.json")
 
 
-def make_choice(*criteria: Criterion, **custom: CustomMetric) -> CriteriaChoice:
+def make_choice(*criteria: Criterion, **custom: CustomMetricFunction) -> CriteriaChoice:
     return CriteriaChoice(make_config(*(criteria or (TRAJECTORY,)), **custom))
 
 
@@ -40,7 +40,9 @@ def move_cursor(choice: CriteriaChoice, row: Any) -> None:
 
 
 def test_every_metric_is_listed_once_under_its_family() -> None:
-    choice = make_choice(TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetric(path="a.mine"))
+    choice = make_choice(
+        TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetricFunction(path="a.mine")
+    )
 
     metrics = [row.metric for row in choice.rows if isinstance(row, MetricChoice)]
 
@@ -213,7 +215,8 @@ def test_the_detail_says_what_a_metric_needs() -> None:
 def test_text_of_the_file_cannot_break_the_picker() -> None:
     name = "m\x1b[2J[/b]"
     choice = make_choice(
-        Criterion(metric=name, threshold=1.0), **{name: CustomMetric(path="a.b\x07", description="x\x1b[31m [/foo]")}
+        Criterion(metric=name, threshold=1.0),
+        **{name: CustomMetricFunction(path="a.b\x07", description="x\x1b[31m [/foo]")},
     )
     move_cursor(choice, MetricChoice(name))
     file = CriteriaFile("a\x1b.json", True, choice.config)

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
-from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
+from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetricFunction, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
 from workbench.model.text import format_threshold
 from workbench.tui.state.case_outline import find_spelling
@@ -120,7 +120,7 @@ class CriteriaChoice(CursorRows):
         """Return the documentation of a metric; None for custom and unknown metrics."""
         return find_info(metric, self._file)
 
-    def find_custom(self, metric: str) -> CustomMetric | None:
+    def find_custom(self, metric: str) -> CustomMetricFunction | None:
         """Return a custom metric of the file."""
         return self._file.custom_metrics.get(metric)
 

@@ -21,8 +21,8 @@ from workbench.report.comparison import (
     SCORING_CHANGED,
     ComparedCase,
     RunComparison,
+    RunVerdict,
     VerdictChange,
-    VerdictInRun,
     changes_text,
     describe_run_changes,
     difference_text,
@@ -245,7 +245,7 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
         yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
 
 
-def _format_verdict(verdict: VerdictInRun | None, width: int) -> tuple[StyledText, ...]:
+def _format_verdict(verdict: RunVerdict | None, width: int) -> tuple[StyledText, ...]:
     """Format a verdict in a fixed width, in a narrow row without its word."""
     has_words = width >= _WORDS_FROM
     if verdict is None:
