@@ -42,6 +42,23 @@ def test_module_names_are_unique() -> None:
     assert not {name for name, found in paths.items() if len(found) > 1}
 
 
+def test_class_names_are_unique() -> None:
+    """A class is found by its name in a search, a traceback and a log. Private names and nested classes are exempt."""
+    places = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(PACKAGE)))
+    # One interface, which the worker finds by this name in the module of each kind of agent.
+    places.pop("Adapter")
+    # Names of the Vertex SDK in `workbench.testing`: ADK has the same names in its files, and the SDK uses two of them
+    # both for a class and for a group of constants.
+    for name in ("Dataset", "EvalCase", "Metric", "MetricResult"):
+        places[name] = [path for path in places[name] if not path.startswith("testing/")]
+
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
 def test_imports_are_not_circular() -> None:
     graph = grimp.build_graph("workbench", exclude_type_checking_imports=True, cache_dir=None)
     downstream = {module: graph.find_downstream_modules(module) for module in graph.modules}

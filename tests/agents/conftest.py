@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.processes import is_running
-from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest
+from workbench.agents.agent_host import AgentError, AgentHost, HostSession, SessionEnd, SessionRequest
 from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.results import TurnResult
@@ -80,7 +80,7 @@ class Bench:
         self._hosts.append(host)
         return host
 
-    async def open(self, host: AgentHost, **request: Any) -> AgentSession:
+    async def open(self, host: AgentHost, **request: Any) -> HostSession:
         fields = {"app_name": "app", "user_id": "user"}
         on_span = request.pop("on_span", lambda _: None)
         return await host.open(SessionRequest(**{**fields, **request}), on_span=on_span)

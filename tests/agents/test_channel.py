@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.channel import PROTOCOL, Channel, Listener
+from workbench.agents.channel import PROTOCOL, Channel, ChannelListener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
 from workbench.model.text import add_secrets
@@ -23,19 +23,19 @@ HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
 
 
 @pytest.fixture
-async def listener() -> AsyncIterator[Listener]:
-    listener = Listener()
+async def listener() -> AsyncIterator[ChannelListener]:
+    listener = ChannelListener()
     await listener.start()
     yield listener
     await listener.close()
 
 
-async def _connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(listener: ChannelListener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_unix_connection(listener.address[1])
 
 
 @pytest.mark.needs_fork
-async def test_only_this_user_can_reach_the_socket_and_closing_removes_it(listener: Listener) -> None:
+async def test_only_this_user_can_reach_the_socket_and_closing_removes_it(listener: ChannelListener) -> None:
     folder = Path(listener.address[1]).parent
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -50,7 +50,7 @@ async def test_the_listener_starts_below_a_temporary_folder_with_a_long_name(
     long = tmp_path / ("x" * 120)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    listener = Listener()
+    listener = ChannelListener()
 
     await listener.start()
 
@@ -90,7 +90,7 @@ def test_secrets_are_masked_in_spans_but_not_in_dependencies() -> None:
         "no json",
     ],
 )
-async def test_a_connection_without_a_valid_hello_is_closed(listener: Listener, first: Any) -> None:
+async def test_a_connection_without_a_valid_hello_is_closed(listener: ChannelListener, first: Any) -> None:
     token = listener.token()
     channels: list[Channel] = []
     listener.expect(token, lambda channel, _: channels.append(channel))
@@ -107,7 +107,7 @@ async def test_a_connection_without_a_valid_hello_is_closed(listener: Listener, 
 
 
 @pytest.mark.needs_fork
-async def test_messages_arrive_complete_however_the_stream_is_split(listener: Listener) -> None:
+async def test_messages_arrive_complete_however_the_stream_is_split(listener: ChannelListener) -> None:
     token = listener.token()
     received_messages: list[dict[str, Any]] = []
     done = asyncio.Event()
@@ -131,7 +131,7 @@ async def test_messages_arrive_complete_however_the_stream_is_split(listener: Li
 
 
 @pytest.mark.needs_fork
-async def test_the_event_loop_runs_callbacks_between_messages_of_one_burst(listener: Listener) -> None:
+async def test_the_event_loop_runs_callbacks_between_messages_of_one_burst(listener: ChannelListener) -> None:
     token = listener.token()
     log: list[Any] = []
     done = asyncio.Event()
@@ -161,7 +161,7 @@ async def test_the_event_loop_runs_callbacks_between_messages_of_one_burst(liste
 
 
 @pytest.mark.needs_fork
-async def test_no_message_is_lost_if_the_process_ends_after_its_last_one(listener: Listener) -> None:
+async def test_no_message_is_lost_if_the_process_ends_after_its_last_one(listener: ChannelListener) -> None:
     token = listener.token()
     numbers: list[int] = []
     numbers_at_close: list[list[int]] = []
@@ -186,7 +186,7 @@ async def test_no_message_is_lost_if_the_process_ends_after_its_last_one(listene
 
 
 @pytest.mark.needs_fork
-async def test_invalid_data_is_the_reported_reason_even_if_the_exit_comes_first(listener: Listener) -> None:
+async def test_invalid_data_is_the_reported_reason_even_if_the_exit_comes_first(listener: ChannelListener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
     is_connected = asyncio.Event()
 
@@ -209,7 +209,7 @@ async def test_invalid_data_is_the_reported_reason_even_if_the_exit_comes_first(
 
 
 @pytest.mark.needs_fork
-async def test_an_answer_counts_even_if_a_busy_engine_sees_the_exit_first(listener: Listener) -> None:
+async def test_an_answer_counts_even_if_a_busy_engine_sees_the_exit_first(listener: ChannelListener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
     events: list[str] = []
     child.attach(1, lambda message: events.append(message["type"]))
@@ -227,7 +227,7 @@ async def test_an_answer_counts_even_if_a_busy_engine_sees_the_exit_first(listen
 
 
 @pytest.mark.needs_fork
-async def test_a_process_that_sends_faster_than_we_read_is_slowed_down(listener: Listener) -> None:
+async def test_a_process_that_sends_faster_than_we_read_is_slowed_down(listener: ChannelListener) -> None:
     token = listener.token()
     numbers: list[int] = []
     done = asyncio.Event()
@@ -253,7 +253,7 @@ async def test_a_process_that_sends_faster_than_we_read_is_slowed_down(listener:
 
 
 @pytest.mark.needs_fork
-async def test_a_message_that_workbench_fails_to_handle_ends_the_connection(listener: Listener) -> None:
+async def test_a_message_that_workbench_fails_to_handle_ends_the_connection(listener: ChannelListener) -> None:
     token = listener.token()
     close_reason: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
@@ -276,7 +276,7 @@ async def test_a_message_that_workbench_fails_to_handle_ends_the_connection(list
 
 
 @pytest.mark.needs_fork
-async def test_messages_are_sent_in_order_before_the_connection_closes(listener: Listener) -> None:
+async def test_messages_are_sent_in_order_before_the_connection_closes(listener: ChannelListener) -> None:
     token = listener.token()
     connection: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
     listener.expect(token, lambda channel, _: connection.set_result(channel))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.cli.console import message, wants_colour
-from workbench.cli.printers import Progress
+from workbench.cli.printers import ProgressPrinter
 from workbench.model.results import CaseStatus
 
 
@@ -76,7 +76,7 @@ def test_colours_need_a_terminal_and_no_variable_against_them(monkeypatch: pytes
 
 
 def test_progress_shows_counts_speed_and_the_current_case() -> None:
-    progress = Progress(total=4, shown=False)
+    progress = ProgressPrinter(total=4, shown=False)
     for status in (CaseStatus.PASSED, CaseStatus.FAILED):
         progress.count_case(status)
     progress.show_case("sets/a.evalset.json:case_3")
@@ -89,7 +89,7 @@ def test_progress_shows_counts_speed_and_the_current_case() -> None:
 def test_a_pause_of_the_progress_clears_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with Progress(total=2, shown=True) as progress:
+    with ProgressPrinter(total=2, shown=True) as progress:
         progress.show_case("odd \x1b[2J name")
         while not terminal.getvalue():
             pass
@@ -100,7 +100,7 @@ def test_a_pause_of_the_progress_clears_its_line(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(total=2, shown=False) as progress:
+    with ProgressPrinter(total=2, shown=False) as progress:
         progress.count_case(CaseStatus.PASSED)
 
     assert capsys.readouterr().err == ""

@@ -13,7 +13,7 @@ from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, Tabl
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.report.run_report import ReportedCase
-from workbench.report.text_report import Style, VerdictTable
+from workbench.report.text_report import TableStyle, VerdictTable
 
 COUNT = 40
 ROOM = "pantry"
@@ -82,7 +82,7 @@ def test_a_document_has_its_cases_in_the_order_of_the_plan(workbench: CommandLin
 def test_cases_are_printed_in_the_order_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     keys = [CaseKey(target="t", eval_set="s", eval_id=name) for name in "abcd"]
     cases = [ReportedCase(CaseResult(case=key, eval_set_id="s", status=CaseStatus.PASSED), None) for key in keys]
-    table = VerdictTable(style=Style(), name_width=1, criteria={})
+    table = VerdictTable(style=TableStyle(), name_width=1, criteria={})
     printer = TablePrinter(table, [(key, 0) for key in keys])
 
     def print_cases(*positions: int) -> list[str]:

@@ -12,7 +12,7 @@ from tests.engine.test_shrinking import light, shrink, small_talk
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import Selection
 from workbench.engine.shrinking import (
-    Outcome,
+    CandidateOutcome,
 )
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey, JobKey
@@ -76,7 +76,7 @@ def test_an_adk_agent_replays_recorded_calls_and_the_project_stays_as_it_is(proj
         found = shrink(project, name="house/h.evalset.json")
 
         asked = len(server.calls) - recorded
-    assert (found.outcome, found.turns) == (Outcome.SAME, [1, 3])
+    assert (found.outcome, found.turns) == (CandidateOutcome.SAME, [1, 3])
     (first,) = found.steps[0].variants
     assert first.result.execution.model_calls is not None
     assert (first.result.execution.model_calls.live, first.result.execution.model_calls.replayed) == (0, recorded)

@@ -16,9 +16,9 @@ from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.set_files import keep_case
 from workbench.engine.shrinking import (
+    CandidateOutcome,
+    CasePart,
     FailureTest,
-    Outcome,
-    Part,
     Shrinker,
     ShrinkStep,
     Shrunk,
@@ -89,7 +89,7 @@ def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: P
 
     found = shrink(project)
 
-    assert (found.outcome, found.turns, found.untried) == (Outcome.SAME, [2, 8], [])
+    assert (found.outcome, found.turns, found.untried) == (CandidateOutcome.SAME, [2, 8], [])
     assert [each["user_content"]["parts"][0]["text"] for each in found.data["conversation"]] == [
         "We are away.",
         "Switch on the light.",
@@ -115,7 +115,7 @@ def test_a_search_continues_with_a_larger_budget_and_names_what_each_candidate_l
         agent.write_text(f"{agent.read_text()}\n# saved\n")
         found = shrinker.shrink()
 
-    assert (early.executions, len(early.steps), early.untried[0]) == (5, 5, Part.TURNS)
+    assert (early.executions, len(early.steps), early.untried[0]) == (5, 5, CasePart.TURNS)
     assert (stopped.executions, len(stopped.steps), stopped.is_interrupted) == (6, 5, True)
     assert (found.data, found.turns, found.untried) == (whole.data, [2, 8], [])
     assert (list(stopped.changed_files), list(found.changed_files)) == ([], [agent.name])
@@ -146,10 +146,10 @@ def test_turns_and_keys_are_tried_again_after_other_parts_became_smaller(project
     found = shrink(project)
 
     assert (found.turns, found.untried) == ([3], [])
-    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert measure_case(found.data) == {CasePart.TURNS: 1, CasePart.SENTENCES: 1, CasePart.STATE: 0, CasePart.CALLS: 1}
     assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
     early = shrink(project, budget=found.executions - 1)
-    assert (early.turns, early.untried) == ([3], [Part.CALLS])
+    assert (early.turns, early.untried) == ([3], [CasePart.CALLS])
 
 
 def test_sentences_state_and_calls_that_do_not_matter_are_left_out(project: Project) -> None:
@@ -167,7 +167,7 @@ def test_sentences_state_and_calls_that_do_not_matter_are_left_out(project: Proj
 
     assert found.data["conversation"][0]["user_content"]["parts"] == [{"text": "Switch on the light, please."}]
     assert found.data["session_input"] == {"app_name": "x", "user_id": "y", "state": {"away": True}}
-    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 1, Part.CALLS: 2}
+    assert measure_case(found.data) == {CasePart.TURNS: 1, CasePart.SENTENCES: 1, CasePart.STATE: 1, CasePart.CALLS: 2}
 
 
 def test_expected_calls_that_the_criterion_does_not_need_are_left_out_with_their_responses(project: Project) -> None:
@@ -205,7 +205,7 @@ def test_a_criterion_that_the_case_passes_does_not_fail_in_the_smallest_case(pro
     found = shrink(project)
 
     assert {symptom.criterion for symptom in found.failure.symptoms} == {"response_match_score"}
-    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert measure_case(found.data) == {CasePart.TURNS: 1, CasePart.SENTENCES: 1, CasePart.STATE: 0, CasePart.CALLS: 1}
     assert found.data["conversation"][0]["user_content"]["parts"] == [{"text": "Switch on the light."}]
 
 
@@ -235,8 +235,8 @@ def test_expected_calls_that_the_agent_makes_or_should_make_stay(project: Projec
 
     found = shrink(project, criteria=criteria)
 
-    assert (found.outcome, found.untried) == (Outcome.SAME, [])
-    assert measure_case(found.data)[Part.CALLS] == len(calls) + len(missed)
+    assert (found.outcome, found.untried) == (CandidateOutcome.SAME, [])
+    assert measure_case(found.data)[CasePart.CALLS] == len(calls) + len(missed)
 
 
 def test_another_expectation_of_the_same_tool_is_another_failure(project: Project) -> None:
@@ -248,7 +248,7 @@ def test_another_expectation_of_the_same_tool_is_another_failure(project: Projec
     found = shrink(project)
 
     assert found.turns == [2, 8]
-    assert Outcome.OTHER in {step.outcome for step in found.steps}
+    assert CandidateOutcome.OTHER in {step.outcome for step in found.steps}
 
 
 def test_a_candidate_that_ends_in_error_does_not_fail_the_same_way(project: Project) -> None:
@@ -263,7 +263,7 @@ def test_a_candidate_that_ends_in_error_does_not_fail_the_same_way(project: Proj
     found = shrink(project)
 
     assert found.turns == [0, 2, 3]
-    assert Outcome.ERROR in {step.outcome for step in found.steps}
+    assert CandidateOutcome.ERROR in {step.outcome for step in found.steps}
 
 
 def test_the_search_stops_if_the_agent_breaks_and_continues_when_it_is_mended(project: Project) -> None:
@@ -284,7 +284,7 @@ def test_the_search_stops_if_the_agent_breaks_and_continues_when_it_is_mended(pr
 
     assert early.executions == 3 + 3 + 1
     assert "agent.py" in early.error
-    assert early.untried[0] is Part.TURNS
+    assert early.untried[0] is CasePart.TURNS
     assert "not tried to the end (the smallest case ends in ERROR now, too): turns" in explain_untried(early)
     assert (found.data, found.untried, found.error) == (whole.data, [], "")
 
@@ -296,8 +296,8 @@ def test_a_case_that_passes_or_ends_in_error_is_executed_once(project: Project) 
 
     passed, error = shrink(project, name="good.evalset.json"), shrink(project, name="bad.evalset.json")
 
-    assert (passed.outcome, passed.executions, passed.is_smaller) == (Outcome.PASSED, 1, False)
-    assert (error.outcome, error.executions, error.is_smaller) == (Outcome.ERROR, 1, False)
+    assert (passed.outcome, passed.executions, passed.is_smaller) == (CandidateOutcome.PASSED, 1, False)
+    assert (error.outcome, error.executions, error.is_smaller) == (CandidateOutcome.ERROR, 1, False)
 
 
 def test_repeats_find_a_case_that_fails_only_sometimes(project: Project) -> None:
@@ -316,7 +316,7 @@ def test_repeats_find_a_case_that_fails_only_sometimes(project: Project) -> None
 
     found = shrink(project, repeats=3)
 
-    assert (found.outcome, found.executions, found.is_smaller) == (Outcome.MIXED, 3, False)
+    assert (found.outcome, found.executions, found.is_smaller) == (CandidateOutcome.MIXED, 3, False)
 
 
 def test_the_budget_limits_executions_and_names_the_parts_left(project: Project) -> None:
@@ -325,8 +325,8 @@ def test_the_budget_limits_executions_and_names_the_parts_left(project: Project)
 
     found = shrink(project, budget=4)
 
-    assert (found.executions, found.outcome) == (4, Outcome.SAME)
-    assert found.untried == [Part.TURNS, Part.CALLS]  # messages of one sentence, no state
+    assert (found.executions, found.outcome) == (4, CandidateOutcome.SAME)
+    assert found.untried == [CasePart.TURNS, CasePart.CALLS]  # messages of one sentence, no state
     assert 2 in found.turns
     assert 8 in found.turns
     assert len(found.turns) < 12
@@ -339,20 +339,20 @@ def test_a_predicate_decides_instead_of_the_criteria(project: Project) -> None:
 
     found = shrink(project, predicate="checks:is_remark")
 
-    assert (found.outcome, found.turns) == (Outcome.SAME, [3])
+    assert (found.outcome, found.turns) == (CandidateOutcome.SAME, [3])
 
 
 @pytest.mark.parametrize(
     ("value", "outcome", "turns"),
     [
-        ("1.0 if 'remark 4.' in instance['prompt'] else -1.0", Outcome.SAME, [3]),
-        ("0.5 if 'remark 4.' in instance['prompt'] else None", Outcome.SAME, [3]),
-        ("-1.0", Outcome.PASSED, range(12)),
-        ("0", Outcome.PASSED, range(12)),
+        ("1.0 if 'remark 4.' in instance['prompt'] else -1.0", CandidateOutcome.SAME, [3]),
+        ("0.5 if 'remark 4.' in instance['prompt'] else None", CandidateOutcome.SAME, [3]),
+        ("-1.0", CandidateOutcome.PASSED, range(12)),
+        ("0", CandidateOutcome.PASSED, range(12)),
     ],
 )
 def test_a_predicate_counts_each_turn_with_a_number_above_0(
-    project: Project, value: str, outcome: Outcome, turns: Sequence[int]
+    project: Project, value: str, outcome: CandidateOutcome, turns: Sequence[int]
 ) -> None:
     project.add_agent(LIGHTS)
     (project.root / "checks.py").write_text(f"def check(instance):\n    return {value}\n")
@@ -368,7 +368,7 @@ def test_a_predicate_that_cannot_run_is_an_error(project: Project) -> None:
 
     found = shrink(project, predicate="checks:missing")
 
-    assert (found.outcome, found.executions) == (Outcome.ERROR, 1)
+    assert (found.outcome, found.executions) == (CandidateOutcome.ERROR, 1)
     with pytest.raises(PlanError, match="--predicate: found 'checks', expected module:function"):
         make_predicate_config("checks")
 

@@ -25,7 +25,7 @@ from tests.pictures.animation import Frame, Row, animate, read_rows  # noqa: E40
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from workbench.store.toml_files import Layout
+    from workbench.store.toml_files import ScreenLayout
     from workbench.tui.app import WorkbenchApp
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -82,7 +82,7 @@ def _copy_samples() -> Iterator[Path]:
 
 
 @contextmanager
-def _open(samples: Path, theme: str, layout: Layout | None = None) -> Iterator[WorkbenchApp]:
+def _open(samples: Path, theme: str, layout: ScreenLayout | None = None) -> Iterator[WorkbenchApp]:
     from workbench.store.settings import LoadedSettings, Settings, TuiSettings
     from workbench.tui.app import WorkbenchApp
     from workbench.tui.backend.backend import Backend

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.model.criteria import CustomMetric, EvalConfig, default_config, read_config
+from workbench.model.criteria import CustomMetricFunction, EvalConfig, default_config, read_config
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import (
@@ -200,7 +200,7 @@ def test_criteria_and_custom_functions_are_written_with_their_options(tmp_path: 
     config = read_config(
         {"criteria": {"tool_trajectory_avg_score": {"threshold": 0.5, "match_type": "IN_ORDER"}, "mine": 0.5}},
         source="x",
-    ).model_copy(update={"custom_metrics": {"mine": CustomMetric(path="pkg.mod.f")}})
+    ).model_copy(update={"custom_metrics": {"mine": CustomMetricFunction(path="pkg.mod.f")}})
     judged = [metric(name, MetricStatus.PASSED, 1.0) for name in ("tool_trajectory_avg_score", "mine")]
 
     (case_result,) = read_with_adk(

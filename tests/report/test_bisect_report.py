@@ -9,9 +9,9 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.report.bisect_report import (
     BisectReport,
+    BisectStep,
     Commit,
-    Outcome,
-    Step,
+    CommitOutcome,
     Suspect,
     Used,
     bisect_lines,
@@ -63,7 +63,7 @@ def test_what_the_case_did_before_and_after_is_compared() -> None:
 
 
 def test_several_suspects_have_their_probabilities_and_skipped_commits_their_reasons() -> None:
-    skipped = Step(commit=BAD, outcome=Outcome.SKIPPED, reason="no agent")
+    skipped = BisectStep(commit=BAD, outcome=CommitOutcome.SKIPPED, reason="no agent")
     report = replace(
         REPORT, suspects=[Suspect(FIRST, 0.6), Suspect(BAD, 0.38)], confidence=0.98, repeats=5, steps=[skipped]
     )

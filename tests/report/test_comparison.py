@@ -14,8 +14,8 @@ from workbench.model.evalset import Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.report.comparison import (
-    Change,
     RunComparison,
+    VerdictChange,
     changes_text,
     collect_verdicts,
     compare_runs,
@@ -24,7 +24,7 @@ from workbench.report.comparison import (
     comparison_record,
     describe_run_changes,
 )
-from workbench.report.text_report import Style
+from workbench.report.text_report import TableStyle
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 
 STATUSES = {
@@ -85,23 +85,23 @@ def compare_letters(
 @pytest.mark.parametrize(
     ("before", "after", "change"),
     [
-        ("P", "F", Change.REGRESSION),
-        ("P", "E", Change.REGRESSION),
-        ("P", "N", Change.REGRESSION),
-        ("PP", "FF", Change.REGRESSION),
-        ("F", "P", Change.FIX),
-        ("E", "P", Change.FIX),
-        ("P", "P", Change.SAME),
-        ("F", "F", Change.SAME),
-        ("F", "E", Change.OTHER),
-        ("PPP", "PFP", Change.FLAKY),
-        ("PF", "PP", Change.FLAKY),
-        ("P", "PS", Change.SAME),
-        ("S", "P", Change.NEW),
-        ("P", "S", Change.GONE),
+        ("P", "F", VerdictChange.REGRESSION),
+        ("P", "E", VerdictChange.REGRESSION),
+        ("P", "N", VerdictChange.REGRESSION),
+        ("PP", "FF", VerdictChange.REGRESSION),
+        ("F", "P", VerdictChange.FIX),
+        ("E", "P", VerdictChange.FIX),
+        ("P", "P", VerdictChange.SAME),
+        ("F", "F", VerdictChange.SAME),
+        ("F", "E", VerdictChange.OTHER),
+        ("PPP", "PFP", VerdictChange.FLAKY),
+        ("PF", "PP", VerdictChange.FLAKY),
+        ("P", "PS", VerdictChange.SAME),
+        ("S", "P", VerdictChange.NEW),
+        ("P", "S", VerdictChange.GONE),
     ],
 )
-def test_the_repeats_of_a_case_decide_its_kind_of_change(before: str, after: str, change: Change) -> None:
+def test_the_repeats_of_a_case_decide_its_kind_of_change(before: str, after: str, change: VerdictChange) -> None:
     comparison = compare_letters({"a": before}, {"a": after})
 
     assert [case.change for case in comparison.cases] == [change]
@@ -116,11 +116,11 @@ def test_a_case_that_alternated_in_earlier_runs_is_flaky() -> None:
     )
 
     assert {case.case.eval_id: case.change for case in comparison.cases} == {
-        "often": Change.FLAKY,
-        "once": Change.REGRESSION,
-        "steady": Change.FIX,
+        "often": VerdictChange.FLAKY,
+        "once": VerdictChange.REGRESSION,
+        "steady": VerdictChange.FIX,
     }
-    assert "alternated" in comparison.select(Change.FLAKY)[0].reason
+    assert "alternated" in comparison.select(VerdictChange.FLAKY)[0].reason
 
 
 def test_the_most_urgent_changes_come_first() -> None:
@@ -219,14 +219,14 @@ def test_changes_of_criteria_are_described_once_for_all_sets() -> None:
 def test_the_text_lists_only_changed_cases_by_default() -> None:
     comparison = compare_letters({"a": "P", "b": "P", "x\x1b[31m": "PF"}, {"a": "F", "b": "P", "x\x1b[31m": "PP"})
 
-    text = "\n".join(comparison_lines(comparison, style=Style(), show_same=False))
+    text = "\n".join(comparison_lines(comparison, style=TableStyle(), show_same=False))
 
     assert f"▼ regression  {SET}:a" in text
     assert "✓ PASSED → ✗ FAILED" in text
     assert "✗ FAILED 1/2 → ✓ PASSED 2/2  (its repeats disagree)" in text
     assert f"{SET}:b" not in text
     assert "\x1b" not in text
-    assert f"{SET}:b" in "\n".join(comparison_lines(comparison, style=Style(), show_same=True))
+    assert f"{SET}:b" in "\n".join(comparison_lines(comparison, style=TableStyle(), show_same=True))
 
 
 def test_the_record_has_the_counts_and_cases_of_the_comparison() -> None:
@@ -259,7 +259,7 @@ def test_the_verdict_on_the_difference_comes_first() -> None:
     comparison = compare_letters(many("P"), many("F", 10) | {f"c{number}": "P" for number in range(10, 40)})
     sentence = "worse: the pass rate fell by 25.0 points over 40 cases (95 % from -38.3 to -9.3, p = 0.002)"
 
-    assert comparison_lines(comparison, style=Style(), show_same=False)[0] == sentence
+    assert comparison_lines(comparison, style=TableStyle(), show_same=False)[0] == sentence
     assert comparison_markdown(comparison).splitlines()[2] == f"**{sentence}**"
     record = comparison_record(comparison)["significance"]
     assert record["sentence"] == sentence
@@ -281,10 +281,10 @@ def test_an_outage_is_no_worse_pass_rate() -> None:
     comparison = compare_letters(many("P"), many("E", 30) | {f"c{number}": "P" for number in range(30, 40)})
 
     assert not comparison.is_significantly_worse
-    first = comparison_lines(comparison, style=Style(), show_same=False)[0]
+    first = comparison_lines(comparison, style=TableStyle(), show_same=False)[0]
     assert first.startswith("cannot tell: the pass rate changed by +0.0 points over 10 cases")
     assert first.endswith("; left out: 30 cases without a verdict in one of the runs")
-    assert comparison_lines(compare_letters({"a": "E"}, {"a": "P"}), style=Style(), show_same=False)[0] == (
+    assert comparison_lines(compare_letters({"a": "E"}, {"a": "P"}), style=TableStyle(), show_same=False)[0] == (
         "cannot tell: no case has a verdict in both runs; left out: 1 case without a verdict in one of the runs"
     )
 
@@ -310,7 +310,9 @@ def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metri
 
     assert compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)).is_significantly_worse
     assert not compare(verdicts(0.9, 1.0), verdicts(0.9, 0.5)).is_significantly_worse
-    text = "\n".join(comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=Style(), show_same=False))
+    text = "\n".join(
+        comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=TableStyle(), show_same=False)
+    )
     assert "m        mean 0.9 → 0.8 (-0.1)  over 40 cases of both: lower (p < 0.001)" in text
     assert "latency  mean 1 s → 1 s (+0 s)  over 40 cases of both: unchanged" in text
     assert "not stored any more" not in text
@@ -323,7 +325,7 @@ def test_scores_that_the_history_has_forgotten_are_counted() -> None:
 
     comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
-    text = "\n".join(comparison_lines(comparison, style=Style(), show_same=False))
+    text = "\n".join(comparison_lines(comparison, style=TableStyle(), show_same=False))
     assert "the scores of 1 case in one of the runs are not stored any more" in text
     assert comparison_record(comparison)["significance"]["scores_forgotten"] == 1
 
@@ -344,7 +346,7 @@ def test_cases_that_were_chosen_because_they_failed_are_not_compared() -> None:
     comparison = compare_letters(before, {f"f{number}": "P" for number in range(20)})
 
     assert comparison.pass_rates is None
-    first = comparison_lines(comparison, style=Style(), show_same=False)[0]
+    first = comparison_lines(comparison, style=TableStyle(), show_same=False)[0]
     assert first.startswith("cannot tell: the later run has only cases that did not pass before")
     assert comparison_record(comparison)["significance"]["only_failed"] is True
 
@@ -382,8 +384,8 @@ def test_a_case_in_quarantine_is_no_evidence_and_its_failure_is_marked() -> None
     assert [each.is_significantly_worse for each in compared] == [True, True, False]
     assert [each.quarantined for each in compared] == [0, 0, 8]
     assert compared[2].unjudged == 0
-    assert "left out: 8 cases in quarantine" in comparison_lines(compared[2], style=Style(), show_same=False)[0]
-    assert any("(in quarantine)" in line for line in comparison_lines(compared[2], style=Style(), show_same=False))
+    assert "left out: 8 cases in quarantine" in comparison_lines(compared[2], style=TableStyle(), show_same=False)[0]
+    assert any("(in quarantine)" in line for line in comparison_lines(compared[2], style=TableStyle(), show_same=False))
     record = comparison_record(compared[2])
     assert record["cases"][0]["in_quarantine"]
     assert record["significance"]["quarantined"] == 8
@@ -393,6 +395,6 @@ def test_a_case_that_lost_its_repeats_is_significantly_worse() -> None:
     comparison = compare_letters({"a": "PPPPP", "b": "P"}, {"a": "FFFFF", "b": "P"})
 
     assert comparison.is_significantly_worse
-    assert "these very cases pass less often" in comparison_lines(comparison, style=Style(), show_same=False)[0]
+    assert "these very cases pass less often" in comparison_lines(comparison, style=TableStyle(), show_same=False)[0]
     assert comparison_record(comparison)["significance"]["within_cases"]["finding"] == "lower"
     assert comparison_record(compare_letters({"a": "P"}, {"a": "F"}))["significance"]["within_cases"] is None

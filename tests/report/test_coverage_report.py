@@ -10,10 +10,10 @@ from workbench.model.identity import CaseKey
 from workbench.report.coverage_report import (
     ArgumentValues,
     Coverage,
-    Part,
+    CoveragePart,
+    CoverageSection,
     PartKind,
     PartStatus,
-    Section,
     UncertainCase,
     coverage_lines,
     coverage_markdown,
@@ -24,12 +24,12 @@ from workbench.report.coverage_report import (
 
 CASES = [CaseKey(target="t", eval_set="s.evalset.json", eval_id=f"c{number}") for number in range(12)]
 PARTS = [
-    Part(kind=PartKind.TOOL, name="find", status=PartStatus.REACHED, cases=CASES),
-    Part(kind=PartKind.TOOL, name="look|up", place="a.py:3", status=PartStatus.UNREACHED),
-    Part(kind=PartKind.TOOL, name="old", status=PartStatus.STALE, stale_cases=CASES[:1]),
-    Part(kind=PartKind.FUNCTION, name="f", status=PartStatus.UNKNOWN),
+    CoveragePart(kind=PartKind.TOOL, name="find", status=PartStatus.REACHED, cases=CASES),
+    CoveragePart(kind=PartKind.TOOL, name="look|up", place="a.py:3", status=PartStatus.UNREACHED),
+    CoveragePart(kind=PartKind.TOOL, name="old", status=PartStatus.STALE, stale_cases=CASES[:1]),
+    CoveragePart(kind=PartKind.FUNCTION, name="f", status=PartStatus.UNKNOWN),
 ]
-SECTION = Section(
+SECTION = CoverageSection(
     title="agent",
     targets=["t"],
     parts=PARTS,
@@ -103,7 +103,7 @@ def test_without_cases_nothing_is_reached() -> None:
 def test_the_topic_of_generated_scenarios_is_what_a_user_can_ask_for() -> None:
     assert describe_gaps(PARTS) == "Requests that need the tool look|up."
     assert describe_gaps(PARTS[:1]) == ""
-    persona = Part(kind=PartKind.PERSONA, name="NOVICE", status=PartStatus.UNREACHED)
-    transfer = Part(kind=PartKind.TRANSFER, name="a → b", status=PartStatus.UNKNOWN)
+    persona = CoveragePart(kind=PartKind.PERSONA, name="NOVICE", status=PartStatus.UNREACHED)
+    transfer = CoveragePart(kind=PartKind.TRANSFER, name="a → b", status=PartStatus.UNKNOWN)
     expected = "Requests that need the transfer a → b. Users with the persona NOVICE."
     assert describe_gaps([persona, transfer]) == expected

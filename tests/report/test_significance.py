@@ -18,8 +18,8 @@ import pytest
 from workbench.model.results import cohen_kappa
 from workbench.report.significance import (
     Count,
-    Finding,
     PairedTest,
+    Significance,
     bootstrap_statistic,
     compare_pass_rates,
     compare_repeats,
@@ -235,7 +235,7 @@ def test_with_the_named_number_of_cases_a_difference_of_5_points_is_mostly_seen(
     found = 0
     for _ in range(400):
         draws = generator.choices([(1.0, 1.0), (0.0, 1.0), (1.0, 0.0)], weights=[900, 25, 75], k=100 + seen.needed)
-        found += require(compare_pass_rates(draws)).finding is Finding.LOWER
+        found += require(compare_pass_rates(draws)).finding is Significance.LOWER
     assert 0.7 < found / 400 < 0.9
 
 
@@ -249,7 +249,7 @@ def test_scores_are_compared_case_by_case() -> None:
     before = [generator.random() for _ in range(40)]
     test = compare_scores([(score, score - 0.02 - generator.random() / 50) for score in before])
 
-    assert test.finding is Finding.LOWER
+    assert test.finding is Significance.LOWER
     assert test.interval is not None
     assert -0.04 < test.interval.low < test.difference < test.interval.high < -0.02
     assert explain_scores(test).startswith("lower (95 % -0.03")
@@ -353,8 +353,8 @@ def test_one_case_that_lost_all_its_repeats_is_worse_but_says_nothing_of_others(
     repeats = compare_repeats([(Count(10, 10), Count(0, 10)), *[(Count(10, 10), Count(10, 10))] * 3])
 
     assert repeats is not None
-    assert (repeats.finding, repeats.changed, repeats.cases) == (Finding.LOWER, 1, 4)
-    assert require(compare_pass_rates([(1.0, 0.0), *[(1.0, 1.0)] * 3])).finding is Finding.CANNOT_TELL
+    assert (repeats.finding, repeats.changed, repeats.cases) == (Significance.LOWER, 1, 4)
+    assert require(compare_pass_rates([(1.0, 0.0), *[(1.0, 1.0)] * 3])).finding is Significance.CANNOT_TELL
 
 
 def test_single_repeats_are_not_tested_within_cases() -> None:

@@ -20,14 +20,14 @@ from workbench.model.results import FailureKind, ModelCalls, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels, hash_calls
-from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
+from workbench.store.model_answers import CallKind, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
 
 
 def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
     made = (RecordedModelCall(request=request, response=response, seconds=2.0) for request, response in calls)
-    return RecordedCalls(Part.MODELS, JOB, tuple(made))
+    return RecordedCalls(CallKind.MODELS, JOB, tuple(made))
 
 
 def open_case(
@@ -202,7 +202,7 @@ def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) 
 
 def test_an_error_in_the_recording_is_no_answer_and_is_named() -> None:
     call = RecordedModelCall(request=make_request(), error="ConnectError: refused\nby the host")
-    recorded = RecordedCalls(Part.MODELS, JOB, (call,))
+    recorded = RecordedCalls(CallKind.MODELS, JOB, (call,))
     automatic = open_case(recorded)
     message = "model call 1 ended in an error when it was recorded (ConnectError: refused), which cannot be replayed"
 
@@ -305,7 +305,7 @@ def test_costs_of_replayed_calls_are_summed() -> None:
         RecordedModelCall(request=make_request(text), response=make_response("a"), cost=cost)
         for text, cost in (("a", 0.5), ("b", None), ("c", 0.25))
     ]
-    case = open_case(RecordedCalls(Part.MODELS, JOB, tuple(calls)))
+    case = open_case(RecordedCalls(CallKind.MODELS, JOB, tuple(calls)))
     for number, text in enumerate("abc"):
         answer(case, number, make_request(text))
 

@@ -16,7 +16,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.store import model_answers
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
-    Part,
+    CallKind,
     RecordedCalls,
     RecordedModelCall,
     RecordedModels,
@@ -32,7 +32,7 @@ def make_job(eval_id: str = "c", *, repeat: int = 0) -> JobKey:
     return JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id), repeat)
 
 
-def make_recording(job: JobKey | None, *texts: str, part: Part = Part.MODELS) -> RecordedModels:
+def make_recording(job: JobKey | None, *texts: str, part: CallKind = CallKind.MODELS) -> RecordedModels:
     return RecordedCalls(
         part,
         job,
@@ -48,7 +48,7 @@ def make_recording(job: JobKey | None, *texts: str, part: Part = Part.MODELS) ->
     )
 
 
-def read_models(recording: Recording, job: JobKey | None, part: Part = Part.MODELS) -> RecordedModels | None:
+def read_models(recording: Recording, job: JobKey | None, part: CallKind = CallKind.MODELS) -> RecordedModels | None:
     return recording.read(part, job, RecordedModelCall)
 
 
@@ -88,9 +88,9 @@ def test_a_file_is_sorted_by_case_and_repeat_and_the_last_recording_counts(tmp_p
 def test_all_parts_of_a_case_follow_each_other_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     blocks = [
-        make_recording(make_job("b"), "1", part=Part.JUDGES),
-        make_recording(make_job("a"), "2", part=Part.TOOLS),
-        make_recording(None, "3", part=Part.JUDGES),
+        make_recording(make_job("b"), "1", part=CallKind.JUDGES),
+        make_recording(make_job("a"), "2", part=CallKind.TOOLS),
+        make_recording(None, "3", part=CallKind.JUDGES),
         make_recording(make_job("b"), "4"),
         make_recording(make_job("a"), "5"),
     ]
@@ -103,7 +103,7 @@ def test_all_parts_of_a_case_follow_each_other_in_one_file(tmp_path: Path) -> No
     names = [(None if name.job is None else name.job.case.eval_id, name.part.value) for name in recording.blocks]
     assert names == [(None, "judges"), ("a", "models"), ("a", "tools"), ("b", "judges"), ("b", "models")]
     assert all(read_models(recording, block.job, block.part) == block for block in blocks)
-    assert list(recording.iter_part(Part.TOOLS, RecordedModelCall)) == [blocks[1]]
+    assert list(recording.iter_part(CallKind.TOOLS, RecordedModelCall)) == [blocks[1]]
 
 
 def test_the_readable_cases_of_a_file_that_is_cut_off_can_be_replayed(tmp_path: Path) -> None:
@@ -199,12 +199,12 @@ def test_files_of_earlier_versions_are_read_and_converted(tmp_path: Path) -> Non
 
     call = {"turn": 1, "request": {"text": "q"}}
     path.write_text(f"{json.dumps({'format': 'workbench-calls-1', **call})}\n")
-    old = read_models(Recording(path), None, Part.JUDGES)
+    old = read_models(Recording(path), None, CallKind.JUDGES)
     add_recording(path, now)
 
     recording = Recording(path)
     assert old is not None and old.calls[0].request == {"text": "q"}
-    assert read_models(recording, None, Part.JUDGES) == old
+    assert read_models(recording, None, CallKind.JUDGES) == old
     assert read_models(recording, make_job("a")) == now
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from workbench.model.identity import CaseKey
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 
 CASE = CaseKey(target="home", eval_set="a.evalset.json", eval_id="灯", occurrence=1)
-LAYOUT = Layout(
+LAYOUT = ScreenLayout(
     tab="trace",
     drawer="run",
     left_width=50,
@@ -30,7 +30,7 @@ def test_a_saved_layout_is_loaded_again(tmp_path: Path) -> None:
 def test_every_project_has_its_own_layout(tmp_path: Path) -> None:
     Layouts(tmp_path).save(tmp_path / "one", LAYOUT)
 
-    assert Layouts(tmp_path).load(tmp_path / "other") == Layout()
+    assert Layouts(tmp_path).load(tmp_path / "other") == ScreenLayout()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"tab": 1}', b"\xff"])
@@ -39,7 +39,7 @@ def test_an_unreadable_layout_file_gives_the_default_layout(tmp_path: Path, cont
     layouts.save(tmp_path, LAYOUT)
     next(tmp_path.glob("*.json")).write_bytes(content)
 
-    assert layouts.load(tmp_path) == Layout()
+    assert layouts.load(tmp_path) == ScreenLayout()
 
 
 def test_a_layout_folder_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_layout_folder_that_cannot_be_written_is_ignored(tmp_path: Path) -> No
 
     Layouts(tmp_path / "file").save(tmp_path, LAYOUT)
 
-    assert Layouts(tmp_path / "file").load(tmp_path) == Layout()
+    assert Layouts(tmp_path / "file").load(tmp_path) == ScreenLayout()
 
 
 def test_a_layout_with_half_a_character_is_not_saved(tmp_path: Path) -> None:

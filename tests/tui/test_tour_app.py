@@ -13,7 +13,7 @@ import pytest
 
 from tests.tui.conftest import Driver
 from workbench.store.settings import LoadedSettings, Settings
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 from workbench.tui import tour_app
 from workbench.tui.backend.backend import Backend
 from workbench.tui.state.text_layout import Style
@@ -51,7 +51,7 @@ def open_tour(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
 
     @asynccontextmanager
     async def start(
-        layout: Layout = BEGIN, *, size: tuple[int, int] = (80, 24), keys: dict[str, str] | None = None
+        layout: ScreenLayout = BEGIN, *, size: tuple[int, int] = (80, 24), keys: dict[str, str] | None = None
     ) -> AsyncIterator[Driver]:
         backend = Backend(project)
         settings = LoadedSettings(settings=Settings(keys=keys or {}))

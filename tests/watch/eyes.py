@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from workbench.watch.file_watcher import Change, Watcher
+from workbench.watch.file_watcher import FileChange, Watcher
 from workbench.watch.folder_scanner import Folders
 
 PATIENCE = 120.0  # seconds; reached only if something is broken
@@ -28,7 +28,7 @@ class Eyes:
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
-        self.changes: list[Change] = []
+        self.changes: list[FileChange] = []
         self.paths: set[Path] = set()
         self._new_change = asyncio.Event()
 

@@ -45,7 +45,7 @@ class LeftByAgents:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ToolCall:
+class PendingToolCall:
     """A call that an agent is about to make. `number` identifies it within the session.
 
     `declaration` describes the tool: `name`, `description`, and its parameters as its framework writes them.
@@ -90,7 +90,7 @@ class ToolResponder(Protocol):
     def interception(self) -> Mapping[str, Any]:
         """The calls to intercept: `tools` of the message `open` in PROTOCOL.md."""
 
-    async def answer(self, call: ToolCall) -> ToolAnswer:
+    async def answer(self, call: PendingToolCall) -> ToolAnswer:
         """Decide about a call. Raises AgentError if there is no answer: the session then fails with it."""
 
     def record_outcome(self, number: int, outcome: ToolOutcome) -> None:
@@ -189,7 +189,7 @@ class AgentError(Exception):
         self.stderr_tail = stderr_tail
 
 
-class AgentSession(Protocol):
+class HostSession(Protocol):
     """One conversation with the agent."""
 
     @property
@@ -276,7 +276,7 @@ class AgentHost(Protocol):
 
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
-    ) -> AgentSession:
+    ) -> HostSession:
         """Open a session. Returns at once; errors appear at the first turn."""
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:

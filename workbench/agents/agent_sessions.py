@@ -23,10 +23,10 @@ from workbench.agents.agent_host import (
     ModelResponder,
     OnOpened,
     OnSpan,
+    PendingToolCall,
     SessionEnd,
     SessionRequest,
     ToolAnswer,
-    ToolCall,
     ToolOutcome,
     ToolResponder,
 )
@@ -95,7 +95,7 @@ class CallRequests:
         if message["type"] == "outcome":
             responder.record_outcome(message["ask"], _parse_outcome(message))
             return
-        call = ToolCall(
+        call = PendingToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
         )
 
@@ -230,16 +230,16 @@ class WorkerSession:
 
     @property
     def dependencies(self) -> Dependencies | None:
-        """See `AgentSession.dependencies`."""
+        """See `HostSession.dependencies`."""
         return self._dependencies
 
     @property
     def node(self) -> str | None:
-        """See `AgentSession.node`."""
+        """See `HostSession.node`."""
         return self._node
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
-        """See `AgentSession.turn`."""
+        """See `HostSession.turn`."""
         self._turn = turn
         if self._request.models is not None:
             self._request.models.begin_turn(turn)
@@ -256,7 +256,7 @@ class WorkerSession:
             raise AgentError(failure) from error
 
     async def state(self) -> dict[str, Any] | None:
-        """See `AgentSession.state`."""
+        """See `HostSession.state`."""
         if self._child is None:
             return None
         answer = await self._ask({"type": "state", "session": self._number})
@@ -264,7 +264,7 @@ class WorkerSession:
         return state
 
     async def describe(self) -> AgentDescription:
-        """See `AgentSession.describe`."""
+        """See `HostSession.describe`."""
         answer = await self._ask({"type": "describe", "session": self._number})
         try:
             return AgentDescription.model_validate(answer["result"])
@@ -273,7 +273,7 @@ class WorkerSession:
             raise AgentError(failure) from error
 
     async def finish(self) -> SessionEnd:
-        """See `AgentSession.finish`."""
+        """See `HostSession.finish`."""
         child = self._child
         if child is None:
             self._is_over = True
@@ -290,7 +290,7 @@ class WorkerSession:
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
     async def stop(self) -> SessionEnd:
-        """See `AgentSession.stop`. A shared process reports when it receives `cancel`."""
+        """See `HostSession.stop`. A shared process reports when it receives `cancel`."""
         child = self._child
         if child is not None and not child.shared:
             for _ in range(int(_PATIENCE / _ASK_AGAIN)):
@@ -302,7 +302,7 @@ class WorkerSession:
         return await self.kill()
 
     async def kill(self) -> SessionEnd:
-        """See `AgentSession.kill`."""
+        """See `HostSession.kill`."""
         child, self._is_over = self._child, True
         self._calls.cancel()
         if self._answer is not None and not self._answer.done():

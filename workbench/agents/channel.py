@@ -174,7 +174,7 @@ class Channel(asyncio.Protocol):
             self._transport.abort()
 
 
-class Listener:
+class ChannelListener:
     """The socket that workers connect to: Unix in a private folder, or loopback TCP where that does not exist."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workbench.agents.agent_host import AgentError
-from workbench.agents.channel import Channel, Listener, Message
+from workbench.agents.channel import Channel, ChannelListener, Message
 from workbench.agents.processes import (
     MARK,
     Child,
@@ -169,7 +169,7 @@ class ForkLauncher:
     def __init__(
         self,
         target: Target,
-        listener: Listener,
+        listener: ChannelListener,
         *,
         start_timeout: float,
         concurrency: int,

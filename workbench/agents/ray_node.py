@@ -149,7 +149,7 @@ class AgentNode:
             os.utime(path, ns=(changed_at, changed_at))
 
     def _create_launcher(self) -> Launcher:
-        from workbench.agents.channel import Listener
+        from workbench.agents.channel import ChannelListener
         from workbench.agents.forked_processes import ForkLauncher
         from workbench.model.target import Target
 
@@ -165,7 +165,7 @@ class AgentNode:
         paths = {name: getattr(target, name) for name in ("path", "env_file")}
         moved = {name: Path(self._to_node(str(path))) for name, path in paths.items() if path is not None}
         python = None if target.python is None else Path(self._to_node(str(target.python)))
-        listener = Listener()
+        listener = ChannelListener()
         self._close_listener = listener.close
         return ForkLauncher(
             target.model_copy(update={**moved, "python": python}),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.agents.agent_host import AgentError
-from workbench.agents.channel import Channel, Listener, Message
+from workbench.agents.channel import Channel, ChannelListener, Message
 from workbench.agents.processes import (
     Child,
     Exit,
@@ -92,7 +92,7 @@ class _Spawned(asyncio.SubprocessProtocol):
 class SpawnLauncher:
     """Starts the processes of one target, each with its own interpreter."""
 
-    def __init__(self, target: Target, listener: Listener, *, start_timeout: float, concurrency: int) -> None:
+    def __init__(self, target: Target, listener: ChannelListener, *, start_timeout: float, concurrency: int) -> None:
         self._target = target
         self._listener = listener
         self._start_timeout = start_timeout

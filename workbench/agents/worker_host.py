@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from workbench.agents.agent_host import (
     AgentError,
     AgentHost,
-    AgentSession,
     CustomScoreAnswer,
     CustomScoreRequest,
+    HostSession,
     Mode,
     OnOpened,
     OnSpan,
     SessionRequest,
 )
 from workbench.agents.agent_sessions import WorkerSession, run_custom_metric
-from workbench.agents.channel import Listener
+from workbench.agents.channel import ChannelListener
 from workbench.agents.processes import Launcher, OwnProcess, SharedProcesses, worker_target
 from workbench.agents.worker.adapters.base import LoadError
 from workbench.model.target import AgentKind, Isolation, Target
@@ -42,7 +42,7 @@ class WorkerHost:
     ) -> None:
         self._target = target
         self._start_timeout = start_timeout
-        self._listener = Listener()
+        self._listener = ChannelListener()
         self._numbers = itertools.count(1)
         self._launcher = _create_launcher(
             target,
@@ -75,7 +75,7 @@ class WorkerHost:
 
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
-    ) -> AgentSession:
+    ) -> HostSession:
         """See `AgentHost.open`."""
         return WorkerSession(
             number=next(self._numbers),
@@ -106,7 +106,7 @@ class WorkerHost:
 
 def _create_launcher(
     target: Target,
-    listener: Listener,
+    listener: ChannelListener,
     *,
     start_timeout: float,
     concurrency: int,

@@ -20,13 +20,13 @@ from workbench.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from workbench.cli.printers import Progress
-    from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
+    from workbench.cli.printers import ProgressPrinter
+    from workbench.engine.ablation import Ablated, Ablation, AblationExecutions, BlockEffect
     from workbench.engine.case_variants import CaseData
     from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseKey
-    from workbench.report.bisect_report import Step
+    from workbench.report.bisect_report import BisectStep
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 # `workbench bisect`
@@ -94,13 +94,13 @@ def bisect(
     from workbench.engine.case_variants import require_one_case
     from workbench.engine.plan import RunOptions
     from workbench.model.target import ModelMode
-    from workbench.report.bisect_report import Outcome, Source, bisect_lines, bisect_record, step_line
+    from workbench.report.bisect_report import CommitOutcome, SampleSource, bisect_lines, bisect_record, step_line
     from workbench.report.report_formats import dump
     from workbench.watch.bisection import Bisection, BisectOptions
     from workbench.watch.commit_verdicts import BisectInterrupted
 
-    def show(step: Step) -> None:
-        if step.source is not Source.KNOWN or step.outcome is Outcome.SKIPPED:
+    def show(step: BisectStep) -> None:
+        if step.source is not SampleSource.KNOWN or step.outcome is CommitOutcome.SKIPPED:
             message(step_line(step), prefix="")
 
     chosen = None if models is None else ModelMode(models)
@@ -212,7 +212,13 @@ def shrink(
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, explain_outcome, make_predicate_config
+    from workbench.engine.shrinking import (
+        CandidateOutcome,
+        FailureTest,
+        Shrinker,
+        explain_outcome,
+        make_predicate_config,
+    )
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
@@ -250,9 +256,9 @@ def shrink(
             status = INTERRUPTED
     if not is_text:
         write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
-    elif found.outcome is Outcome.SAME:
+    elif found.outcome is CandidateOutcome.SAME:
         write_lines([_format_end(found, kept)])
-    if found.outcome is not Outcome.SAME and not found.is_interrupted:
+    if found.outcome is not CandidateOutcome.SAME and not found.is_interrupted:
         message(explain_outcome(found, repeats=repeats))
     if found.error:
         message(f"the search stopped, because the case ended in ERROR, which it did not before: {found.error}")
@@ -285,9 +291,9 @@ def open_output(path: Path) -> EvalSetDocument:
 
 def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: bool) -> Shrunk:
     """Shrink, with a progress line. With `shows_steps` each smaller case is a line on standard output."""
-    from workbench.cli.printers import Progress
+    from workbench.cli.printers import ProgressPrinter
 
-    progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
+    progress = ProgressPrinter(total=budget, shown=sys.stderr.isatty() and not plain)
 
     def announce(text: str) -> None:
         with progress.pause():
@@ -310,13 +316,13 @@ def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: 
 
 
 def _get_status(found: Shrunk) -> int:
-    from workbench.engine.shrinking import Outcome
+    from workbench.engine.shrinking import CandidateOutcome
 
     if found.is_interrupted:
         return INTERRUPTED
-    if found.outcome is Outcome.SAME:
+    if found.outcome is CandidateOutcome.SAME:
         return 0
-    return ERRORS if found.outcome is Outcome.ERROR else _GONE
+    return ERRORS if found.outcome is CandidateOutcome.ERROR else _GONE
 
 
 def _is_terminal() -> bool:
@@ -361,10 +367,10 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
 
 def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
     from workbench.engine.case_variants import explain_changed_files
-    from workbench.engine.shrinking import Outcome, explain_untried, format_numbers, measure_case
+    from workbench.engine.shrinking import CandidateOutcome, explain_untried, format_numbers, measure_case
     from workbench.model.text import one_line, pluralise
 
-    if found.outcome is Outcome.SAME:
+    if found.outcome is CandidateOutcome.SAME:
         yield ""
         yield one_line(f"{found.case} fails:")
         yield from (f"  {one_line(str(symptom))}" for symptom in sorted(found.failure.symptoms))
@@ -485,7 +491,7 @@ def why(
     Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
     instruction, at first or during the search; 130 interrupted.
     """
-    from workbench.cli.printers import Progress
+    from workbench.cli.printers import ProgressPrinter
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.ablation import Ablation
     from workbench.engine.case_variants import CaseExecutor
@@ -502,7 +508,7 @@ def why(
     with workspace, CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options) as executor:
         for notice in executor.notices:
             message(notice)
-        progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
+        progress = ProgressPrinter(total=budget, shown=sys.stderr.isatty() and not plain)
         ablation = Ablation(
             executor=executor,
             by_line=by_line,
@@ -525,7 +531,7 @@ def why(
     return INTERRUPTED if found.is_interrupted else ERRORS if found.is_error or found.error else 0
 
 
-def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool) -> Ablated:
+def _run_ablation(ablation: Ablation, progress: ProgressPrinter, *, shows_effects: bool) -> Ablated:
     """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
     from workbench.model.text import one_line
 
@@ -535,7 +541,7 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
         with progress.pause():
             message(text)
 
-    def report_whole(whole: Executions) -> None:
+    def report_whole(whole: AblationExecutions) -> None:
         with progress.pause():
             write_lines([one_line(f"{ablation.executor.key}: {whole.describe_whole()}")])
 
@@ -597,7 +603,7 @@ def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[
     from workbench.model.text import redact
     from workbench.report.report_formats import SCHEMA_VERSION
 
-    def describe(executions: Executions) -> dict[str, Any]:
+    def describe(executions: AblationExecutions) -> dict[str, Any]:
         return {
             "executions": len(executions.variants),
             "statuses": {status.value: number for status, number in executions.statuses.items()},

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import ConversationScenario, GenerationConfig, ScenarioRequest
     from workbench.simulation.scenario_writer import Generated
-    from workbench.store.datasets.dataset_lint import Finding
+    from workbench.store.datasets.dataset_lint import LintFinding
     from workbench.store.datasets.dataset_rows import Dataset
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.evalsets.new_evalsets import AddedCase, AdkPersonas
@@ -546,7 +546,7 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
         return workspace.list_tools(agent)
 
 
-def _format_finding(read: Dataset, finding: Finding) -> str:
+def _format_finding(read: Dataset, finding: LintFinding) -> str:
     from workbench.store.errors import shown_path
 
     place = shown_path(read.source)
@@ -556,7 +556,7 @@ def _format_finding(read: Dataset, finding: Finding) -> str:
     return f"{place}: {row}{finding.rule}: {finding.message}"
 
 
-def _format_json(read: Dataset, found: list[Finding]) -> str:
+def _format_json(read: Dataset, found: list[LintFinding]) -> str:
     from dataclasses import asdict
 
     from workbench.report.report_formats import dump

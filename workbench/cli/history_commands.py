@@ -168,7 +168,7 @@ def merge(
     from workbench.engine.shards import merge_shards
     from workbench.model.text import pluralise
     from workbench.report.report_formats import write_report
-    from workbench.report.text_report import Style, row_name, width_of_names
+    from workbench.report.text_report import TableStyle, row_name, width_of_names
     from workbench.store.files import find_root
 
     if output is not None:
@@ -186,7 +186,7 @@ def merge(
     width = width_of_names([row_name(case) for case in shown.cases])
     write_lines(table_lines(shown, style=stdout_style(plain=plain, verbose=verbose), name_width=width))
     if output is not None:
-        table = "\n".join(table_lines(shown, style=Style(verbose=verbose), name_width=width)) + "\n"
+        table = "\n".join(table_lines(shown, style=TableStyle(verbose=verbose), name_width=width)) + "\n"
         if not save_report(shown, chosen, output, table_text=table):
             return WRONG
     return merged.exit_status
@@ -249,7 +249,7 @@ def compare(
     from workbench.cli.printers import choose_format, save_pieces, stdout_style
     from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
     from workbench.report.report_formats import dump, html_page
-    from workbench.report.text_report import Style
+    from workbench.report.text_report import TableStyle
     from workbench.store.files import find_root
 
     chosen = choose_format(report_format, output)
@@ -266,7 +266,7 @@ def compare(
     elif chosen == "html":
         document = html_page(read_report(root, comparison.after.run_id), comparison_record(comparison))
     else:
-        style = stdout_style(plain=plain, verbose=False) if output is None else Style()
+        style = stdout_style(plain=plain, verbose=False) if output is None else TableStyle()
         lines = comparison_lines(comparison, style=style, show_same=show_all)
         if output is None:
             write_lines(lines)
@@ -291,11 +291,11 @@ def compare_runs(root: Path, before: str | None, after: str | None) -> RunCompar
 
 def _compute_status(comparison: RunComparison, fail_on: str) -> int:
     from workbench.model.results import CaseStatus
-    from workbench.report.comparison import Change
+    from workbench.report.comparison import VerdictChange
 
     worse = [
         case.after.status
-        for case in comparison.select(Change.REGRESSION)
+        for case in comparison.select(VerdictChange.REGRESSION)
         if case.after is not None and not (case.is_in_quarantine and case.after.status is CaseStatus.FAILED)
     ]
     has_only_errors = all(status is CaseStatus.ERROR for status in worse)

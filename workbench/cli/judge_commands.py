@@ -147,12 +147,12 @@ def _await_run(run: Run, *, label: str) -> None:
     import sys
 
     from workbench.cli.console import graceful_interrupt, message
-    from workbench.cli.printers import Progress
+    from workbench.cli.printers import ProgressPrinter
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.text_report import spending_line
 
     reported = {*run.plan.notices, *run.plan.problems}
-    with Progress(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
+    with ProgressPrinter(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
 
         def announce(text: str) -> None:
             with progress.pause():

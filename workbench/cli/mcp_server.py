@@ -30,7 +30,15 @@ from workbench.cli.console import WRONG
 from workbench.cli.history_commands import compare_runs, open_history
 from workbench.cli.run_commands import find_file_problems, select_cases, select_failed
 from workbench.cli.watch_commands import explain_decision
-from workbench.engine.acceptance import Acceptance, Hunk, Refused, accept, expect_response, find_hunks, find_index
+from workbench.engine.acceptance import (
+    Acceptance,
+    AcceptanceRefused,
+    Hunk,
+    accept,
+    expect_response,
+    find_hunks,
+    find_index,
+)
 from workbench.engine.history_recorder import ExpectedCases
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.run import Run
@@ -91,7 +99,7 @@ class _Refusal(Exception):
     """A call that cannot be answered; the message says why."""
 
 
-_USER_ERRORS = (StoreError, PlanError, InvalidConfig, Refused, NotAllowed, _Refusal, OSError)
+_USER_ERRORS = (StoreError, PlanError, InvalidConfig, AcceptanceRefused, NotAllowed, _Refusal, OSError)
 
 
 class ExpectedCall(BaseModel):
@@ -362,7 +370,7 @@ class ProjectTools:
         def change(document: EvalSetDocument) -> None:
             index = find_index(document, proposal.key)
             if document.case_text(index) != proposal.text:
-                raise Refused("the case has changed since the edit was proposed; propose it again")
+                raise AcceptanceRefused("the case has changed since the edit was proposed; propose it again")
             proposal.change(document, index)
 
         self._workspace.document(eval_set)  # as on disk now

@@ -22,7 +22,7 @@ from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, InvocationScore, ModelSpending
 from workbench.model.text import neutralise, one_line, redact
 from workbench.report.run_report import SYMBOLS, ReportedCase, RunReport, StreamedRun, duration_text, samples_text
-from workbench.report.text_report import Style, VerdictTable, cell_length, quota_wait_text, spending_text
+from workbench.report.text_report import TableStyle, VerdictTable, cell_length, quota_wait_text, spending_text
 from workbench.report.turn_diff import format_calls
 
 # Results as they arrive on standard output, and as a document in a file.
@@ -122,10 +122,10 @@ def get_job(case: ReportedCase) -> object:
     return case.result.case, case.result.repeat
 
 
-def stdout_style(*, plain: bool, verbose: bool) -> Style:
+def stdout_style(*, plain: bool, verbose: bool) -> TableStyle:
     """Return the style of text on standard output."""
-    width = shutil.get_terminal_size(fallback=(Style.width, 24)).columns
-    return Style(colour=wants_colour(sys.stdout, plain=plain), verbose=verbose, width=width)
+    width = shutil.get_terminal_size(fallback=(TableStyle.width, 24)).columns
+    return TableStyle(colour=wants_colour(sys.stdout, plain=plain), verbose=verbose, width=width)
 
 
 def choose_format(report_format: str | None, output: Path | None) -> str:
@@ -179,7 +179,7 @@ def require_writable(output: Path) -> None:
         raise PlanError(f"--output {output}: the folder {output.parent} does not exist")
 
 
-def table_lines(report: RunReport, *, style: Style, name_width: int) -> list[str]:
+def table_lines(report: RunReport, *, style: TableStyle, name_width: int) -> list[str]:
     """Return the verdict table of a finished run."""
     table = VerdictTable(style=style, name_width=name_width, criteria=report.criteria)
     lines = [line for cases in report.by_eval_set().values() for case in cases for line in table.lines(case)]
@@ -352,7 +352,7 @@ _BAR = 20
 _COUNTED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
 
 
-class Progress:
+class ProgressPrinter:
     """Shows the progress of a run within `with`. Draws nothing if `shown` is false."""
 
     def __init__(self, *, total: int, shown: bool) -> None:

@@ -22,7 +22,7 @@ from workbench.cli.printers import (
     JsonSpool,
     LinePrinter,
     Printer,
-    Progress,
+    ProgressPrinter,
     TablePrinter,
     choose_format,
     require_writable,
@@ -73,7 +73,7 @@ from workbench.report.run_report import (
     describe_quarantine,
     summarise_case,
 )
-from workbench.report.text_report import Style, VerdictTable, quota_wait_text, width_of_names
+from workbench.report.text_report import TableStyle, VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 _LATEST = "latest"
 
 
-class Opened(NamedTuple):
+class CommandProject(NamedTuple):
     """A project with its settings, and the split arguments of the command."""
 
     project: Project
@@ -206,7 +206,7 @@ def run(
 
 
 def open_workspace(
-    what: tuple[str, ...], *, target: str | None, begin: Callable[[Opened], Resources] | None = None
+    what: tuple[str, ...], *, target: str | None, begin: Callable[[CommandProject], Resources] | None = None
 ) -> tuple[Workspace, list[NamedArgument]]:
     """Open the workspace that the arguments belong to; return it with the split arguments.
 
@@ -229,13 +229,13 @@ def open_workspace(
         return add_sets(project, [name.path for name in named], target=target)
 
     project = narrow(project)
-    resources = None if begin is None else begin(Opened(project, loaded, named))
+    resources = None if begin is None else begin(CommandProject(project, loaded, named))
     from workbench.engine.workspace import Workspace  # a slow import
 
     return Workspace(project, loaded, narrow=narrow, resources=resources), named
 
 
-def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
+def start_interpreters(options: RunOptions, opened: CommandProject) -> Resources:
     """Start the interpreters of the agents, to use the time of imports. The plan reports errors."""
     from workbench.cli.case_selection import select
     from workbench.engine.plan import PlanError, resolve_limits
@@ -483,7 +483,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
     name_width = width_of_names([name_row(case, repeat) for case, repeat in rows])
     printer = _make_printer(plan, display, rows=rows, name_width=name_width)
     spool = JsonSpool() if display.output is not None and display.document_format == JSON else None
-    progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
+    progress = ProgressPrinter(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
     collected = _CaseCollector(plan, keeps_cases=display.needs_cases)
     run, report = _follow(partial(workspace.start, plan, holds=Holds.VERDICTS), printer, progress, collected, spool)
     status = run.exit_status
@@ -493,7 +493,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
             status = WRONG
     elif display.output is not None:
         assert isinstance(report, RunReport)
-        style = Style(verbose=display.verbose)
+        style = TableStyle(verbose=display.verbose)
         table = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
         if not save_report(report, display.document_format, display.output, table_text=table):
             status = WRONG
@@ -523,7 +523,11 @@ def name_row(case: PlannedCase, repeat: int) -> str:
 
 
 def _follow(
-    start: Callable[[], Run], printer: Printer, progress: Progress, collected: _CaseCollector, spool: JsonSpool | None
+    start: Callable[[], Run],
+    printer: Printer,
+    progress: ProgressPrinter,
+    collected: _CaseCollector,
+    spool: JsonSpool | None,
 ) -> tuple[Run, StreamedRun | RunReport]:
     """Start a run and print its events until it ends; return it and the report. Ctrl-C may come while it starts."""
     started_at: datetime | None = None
@@ -570,7 +574,7 @@ def _follow(
     return run, report
 
 
-def _show_progress(event: RunEvent, progress: Progress, announce: Callable[[str], None]) -> None:
+def _show_progress(event: RunEvent, progress: ProgressPrinter, announce: Callable[[str], None]) -> None:
     """Show an event of a running case or of the whole run."""
     match event:
         case Notice():
@@ -701,7 +705,7 @@ def evaluate(
     named = find_named_sets(agent, sets)
     project, loaded = make_project(agent, [name.path for name in named])
     options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
-    resources = start_interpreters(options, Opened(project, loaded, named))
+    resources = start_interpreters(options, CommandProject(project, loaded, named))
     # The interpreter starts while these modules are imported.
     from workbench.cli.console import write_lines
     from workbench.cli.printers import format_criteria, format_details, format_summary

@@ -32,7 +32,7 @@ from workbench.model.trace import SpanKind
 # The blocks of instructions.
 
 
-class Block(NamedTuple):
+class InstructionBlock(NamedTuple):
     """Some lines of an instruction, numbered from 1: of the agent of this name, in this field."""
 
     agent: str
@@ -42,7 +42,7 @@ class Block(NamedTuple):
     text: str
 
 
-def list_blocks(description: AgentDescription, *, by_line: bool) -> list[Block]:
+def list_blocks(description: AgentDescription, *, by_line: bool) -> list[InstructionBlock]:
     """Return the paragraphs of all instructions that are texts; with `by_line` the lines that are not blank."""
     return [
         block
@@ -52,11 +52,11 @@ def list_blocks(description: AgentDescription, *, by_line: bool) -> list[Block]:
     ]
 
 
-def _split_text(agent: str, name: str, text: str, *, by_line: bool) -> Iterator[Block]:
+def _split_text(agent: str, name: str, text: str, *, by_line: bool) -> Iterator[InstructionBlock]:
     """Yield the blocks of a text, without carriage returns at the ends of lines."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     for first, last in _split_lines(text, by_line=by_line):
-        yield Block(agent, name, first, last, "\n".join(lines[first - 1 : last]))
+        yield InstructionBlock(agent, name, first, last, "\n".join(lines[first - 1 : last]))
 
 
 def _split_lines(text: str, *, by_line: bool) -> Iterator[tuple[int, int]]:
@@ -71,7 +71,7 @@ def _split_lines(text: str, *, by_line: bool) -> Iterator[tuple[int, int]]:
             begin = number
 
 
-def remove_block(text: str, block: Block) -> str:
+def remove_block(text: str, block: InstructionBlock) -> str:
     """Return an instruction without a block, and without the blank line behind it if there is one before it, too."""
     lines = text.split("\n")
     before, after = lines[: block.first_line - 1], lines[block.last_line :]
@@ -98,11 +98,11 @@ class PromptText(NamedTuple):
     text: str
     span: tuple[int, int] | None = None
 
-    def list_blocks(self, *, by_line: bool) -> list[Block]:
+    def list_blocks(self, *, by_line: bool) -> list[InstructionBlock]:
         """Return its paragraphs, or its lines."""
         return list(_split_text(self.file, self.name, self.text, by_line=by_line))
 
-    def edit(self, content: bytes, block: Block) -> bytes:
+    def edit(self, content: bytes, block: InstructionBlock) -> bytes:
         """Return the content of the file without a block of this text."""
         changed = remove_block(self.text, block)
         if self.span is None:
@@ -282,7 +282,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Executions:
+class AblationExecutions:
     """Repeated executions with the same instructions."""
 
     variants: Sequence[Variant] = ()
@@ -352,9 +352,9 @@ class BlockEffect:
     """The effect of one block. `changed` are the metrics whose scores are all outside of the range before, or missing
     on one side only."""
 
-    block: Block
+    block: InstructionBlock
     effect: Effect
-    without: Executions = Executions()
+    without: AblationExecutions = AblationExecutions()
     changed: Sequence[str] = ()
 
     def count_missing(self, repeats: int) -> int:
@@ -362,7 +362,7 @@ class BlockEffect:
         return 0 if self.effect is Effect.UNUSED else max(repeats - len(self.without.variants), 0)
 
 
-def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, Sequence[str]]:
+def compare_executions(whole: AblationExecutions, without: AblationExecutions) -> tuple[Effect, Sequence[str]]:
     """Return the effect of leaving something out, and the metrics whose scores changed.
 
     A score changed only if it is beyond all scores of the whole instruction in every execution: these show the noise.
@@ -403,7 +403,7 @@ class Ablated:
     """
 
     case: CaseKey
-    whole: Executions
+    whole: AblationExecutions
     effects: Sequence[BlockEffect]
     executions: int
     unknown: Sequence[str] = ()
@@ -470,18 +470,18 @@ class Ablation:
     by_line: bool
     budget: int
     repeats: int
-    report_blocks: Callable[[Sequence[Block]], None] = lambda _: None
-    report_whole: Callable[[Executions], None] = lambda _: None
+    report_blocks: Callable[[Sequence[InstructionBlock]], None] = lambda _: None
+    report_whole: Callable[[AblationExecutions], None] = lambda _: None
     report: Callable[[BlockEffect], None] = lambda _: None
     announce: Callable[[str], None] = lambda _: None
     count: Callable[[CaseStatus], None] = lambda _: None
-    trying: Block | None = None
+    trying: InstructionBlock | None = None
     _executions: int = 0
     _agents: Sequence[AgentPart] = ()
     _unknown: Sequence[str] = ()
     _prompts: dict[tuple[str, str], PromptText] = field(default_factory=dict)
     _contents: dict[str, bytes] = field(default_factory=dict)  # of their files, in which they have these places
-    _whole: Executions = Executions()
+    _whole: AblationExecutions = AblationExecutions()
     _effects: list[BlockEffect] = field(default_factory=list)
     _errors: list[int] = field(default_factory=list)  # the blocks of the newest executions, if these ended in ERROR
     _next_check: int = _ERRORS_IN_A_ROW
@@ -526,7 +526,7 @@ class Ablation:
             changed_files=self.executor.changed_files,
         )
 
-    def _find_blocks(self) -> list[Block]:
+    def _find_blocks(self) -> list[InstructionBlock]:
         description = self.executor.describe()
         self._agents, self._unknown = description.agents, description.unknown
         blocks = list_blocks(description, by_line=self.by_line)
@@ -599,18 +599,18 @@ class Ablation:
         """
         self.trying = None
         self.announce("the whole instruction again, after errors")
-        result = self._execute(None, Executions(), replays=False).variants[0].result
+        result = self._execute(None, AblationExecutions(), replays=False).variants[0].result
         if result.status is not CaseStatus.ERROR:
             self._report_errors()
             return
         errors, self._errors = self._errors, []
         for number in errors:
             found = self._effects[number]
-            self._effects[number] = self._judge(found.block, Executions(variants=found.without.variants[:-1]))
+            self._effects[number] = self._judge(found.block, AblationExecutions(variants=found.without.variants[:-1]))
         self._next_check = _ERRORS_IN_A_ROW
         raise _AgentFailed("a criterion has no score" if result.failure is None else result.failure.message)
 
-    def _judge(self, block: Block, without: Executions) -> BlockEffect:
+    def _judge(self, block: InstructionBlock, without: AblationExecutions) -> BlockEffect:
         """Compare the executions without a block with those of the whole instruction."""
         if not without.variants:
             return BlockEffect(block=block, effect=Effect.UNTRIED)
@@ -619,7 +619,7 @@ class Ablation:
             return BlockEffect(block=block, effect=Effect.UNCLEAR, without=without)
         return BlockEffect(block=block, effect=effect, without=without, changed=scores)
 
-    def _list_prompt_blocks(self, known: Sequence[str]) -> list[Block]:
+    def _list_prompt_blocks(self, known: Sequence[str]) -> list[InstructionBlock]:
         """List the blocks of prompts in files and in the code that are in none of the `known` instructions."""
         if not self.executor.planned.target.runs_in_worker:
             return []
@@ -640,7 +640,9 @@ class Ablation:
             'prompt into a file such as prompt.md beside the agent, or into a constant such as SYSTEM_PROMPT = "…"'
         )
 
-    def _execute(self, block: Block | None, before: Executions, *, replays: bool = True) -> Executions:
+    def _execute(
+        self, block: InstructionBlock | None, before: AblationExecutions, *, replays: bool = True
+    ) -> AblationExecutions:
         """Execute the next repeat without a block. Return it with those `before`.
 
         Raises _BudgetUsedUp if no execution is left.
@@ -658,7 +660,7 @@ class Ablation:
             copy_project(self.executor.root, copy, changed)
             return self._execute_repeat(before, {}, copy=copy)
 
-    def _list_instructions(self, block: Block | None) -> Mapping[str, Mapping[str, str]]:
+    def _list_instructions(self, block: InstructionBlock | None) -> Mapping[str, Mapping[str, str]]:
         """Return the changed instruction of an ADK agent without a block."""
         if block is None:
             return {}
@@ -667,22 +669,22 @@ class Ablation:
 
     def _execute_repeat(
         self,
-        before: Executions,
+        before: AblationExecutions,
         instructions: Mapping[str, Mapping[str, str]],
         *,
         copy: Path | None = None,
         replays: bool = True,
-    ) -> Executions:
+    ) -> AblationExecutions:
         self._executions += 1
         repeat = len(before.variants)
         variant = self.executor.execute(
             self.executor.data, repeat=repeat, instructions=instructions, copy=copy, replays=replays
         )
         self.count(variant.result.status)
-        return Executions(variants=[*before.variants, variant])
+        return AblationExecutions(variants=[*before.variants, variant])
 
 
-def _has_run(agent: str, whole: Executions) -> bool:
+def _has_run(agent: str, whole: AblationExecutions) -> bool:
     """Return False if an agent took no part in the case, although the agents that did are known."""
     spans = [span for variant in whole.variants for span in variant.result.execution.spans]
     names = {span.name for span in spans if span.kind is SpanKind.AGENT}

@@ -57,7 +57,7 @@ _OF_CALLS = frozenset(
 )
 
 
-class Refused(Exception):
+class AcceptanceRefused(Exception):
     """An execution cannot become the expectation; the message is a sentence that says why."""
 
 
@@ -162,12 +162,12 @@ def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actu
     """Make the actual side of these hunks the expectation of the case at `index`, in one step of undo.
 
     The hunks must be current differences between the document and `actual`. Names and arguments are written without
-    ids, responses without thoughts, and tool responses only if the case has some. Raises Refused if a hunk is no longer
-    a difference, and StoreError if the edit fails; then nothing is changed.
+    ids, responses without thoughts, and tool responses only if the case has some. Raises AcceptanceRefused if a hunk
+    is no longer a difference, and StoreError if the edit fails; then nothing is changed.
     """
     known = {hunk.key for hunk in find_hunks(document.case(index), actual)}
     if any(hunk.key not in known for hunk in accepted):
-        raise Refused("the case changed: this difference no longer exists")
+        raise AcceptanceRefused("the case changed: this difference no longer exists")
     turns: dict[int, list[Hunk]] = {}
     for hunk in accepted:
         if hunk.turn is not None:
@@ -291,7 +291,7 @@ class Acceptances:
     def accept(self, wanted: Acceptance, *, label: str) -> EvalCase:
         """Edit the document in one step of undo and save it; return the new case.
 
-        Raises Refused with the reason, FileChanged if the file changed meanwhile, and StoreError.
+        Raises AcceptanceRefused with the reason, FileChanged if the file changed meanwhile, and StoreError.
         """
         key, documents = wanted.result.case, self._workspace.documents
         index = self.check(wanted)
@@ -342,11 +342,11 @@ class Acceptances:
         try:
             document = self._workspace.documents.document(key.eval_set)
             return document.case(find_index(document, key))
-        except (Refused, StoreError):
+        except (AcceptanceRefused, StoreError):
             return None
 
     def check(self, wanted: Acceptance) -> int:
-        """Return the index of the case in its document. Raises Refused with the reason, and StoreError."""
+        """Return the index of the case in its document. Raises AcceptanceRefused with the reason, and StoreError."""
         key = wanted.result.case
         document = self._workspace.documents.document(key.eval_set)
         index = find_index(document, key)
@@ -354,13 +354,15 @@ class Acceptances:
         reason = (explain_whole_refusal if wanted.is_whole else explain_refusal)(case, wanted.result)
         reason = reason or explain_hunk_refusal(wanted.result.execution, wanted.hunks)
         if reason is not None:
-            raise Refused(reason)
+            raise AcceptanceRefused(reason)
         if case != wanted.shown:
-            raise Refused("the case changed since it was shown; look at it again")
+            raise AcceptanceRefused("the case changed since it was shown; look at it again")
         if document.is_dirty:
-            raise Refused("the eval set has unsaved edits, and accepting saves the file; save or undo them first")
+            raise AcceptanceRefused(
+                "the eval set has unsaved edits, and accepting saves the file; save or undo them first"
+            )
         if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
-            raise Refused("the case has changed since it was judged; run it again")
+            raise AcceptanceRefused("the case has changed since it was judged; run it again")
         return index
 
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
@@ -396,8 +398,8 @@ class Acceptances:
 
 
 def find_index(document: EvalSetDocument, key: CaseKey) -> int:
-    """Return the index of a case in its document. Raises Refused if it is missing."""
+    """Return the index of a case in its document. Raises AcceptanceRefused if it is missing."""
     for entry in document.entries:
         if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
             return entry.index
-    raise Refused("the case is no longer in its file")
+    raise AcceptanceRefused("the case is no longer in its file")

@@ -12,8 +12,8 @@ from typing import Any
 from workbench.agents.agent_host import (
     AgentError,
     AgentHost,
-    AgentSession,
     HeldUp,
+    HostSession,
     LeftByAgents,
     ModelResponder,
     SessionEnd,
@@ -45,7 +45,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Listener:
+class CaseListener:
     """Callbacks during the run of a case. `opened` gets the node of a cluster on which the agent runs, if any."""
 
     user_spoke: Callable[[int, Content], None]
@@ -76,7 +76,7 @@ async def execute(
     target: Target,
     timeout_seconds: float,
     alone: bool,
-    listener: Listener,
+    listener: CaseListener,
     left: LeftByAgents,
     tools: ToolResponder | None = None,
     models: ModelResponder | None = None,
@@ -119,7 +119,7 @@ async def execute(
 
     started = time.perf_counter()
     clock = _TurnClock()
-    session: AgentSession | None = None
+    session: HostSession | None = None
     try:
         async with asyncio.timeout(None) as deadline:
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.agents.agent_host import (
     AgentError,
-    AgentSession,
+    HostSession,
     OnOpened,
     OnSpan,
     SessionEnd,
@@ -58,7 +58,7 @@ _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class ChatBranch:
     """The begin of a chat: answered turns that are replayed before its first live message.
 
     `tools` are the recorded tool calls of each turn. `unrecorded_tools` are the tools of each turn without a result to
@@ -70,7 +70,7 @@ class Branch:
     unrecorded_tools: Sequence[Mapping[str, str]] = ()
     models: RecordedModels | None = None
 
-    def limit_turns(self, count: int) -> Branch:
+    def limit_turns(self, count: int) -> ChatBranch:
         """Return the branch with only so many of its turns."""
         tools, unrecorded = self.tools[:count], self.unrecorded_tools[:count]
         return replace(self, turns=self.turns[:count], tools=tools, unrecorded_tools=unrecorded)
@@ -82,11 +82,11 @@ class Branch:
         return ToolRecording.of_case(case, (call for calls in self.tools for call in calls))
 
 
-def make_branch(execution: Execution, turns: int, *, target: Target, models: RecordedModels | None) -> Branch:
+def make_branch(execution: Execution, turns: int, *, target: Target, models: RecordedModels | None) -> ChatBranch:
     """Make a branch of the first turns of an execution. `models` are its recorded model calls."""
     count = min(turns, len(execution.turns))
     calls = [_read_tool_calls(execution.spans, turn, target) for turn in range(count)]
-    return Branch(
+    return ChatBranch(
         turns=execution.turns[:count],
         tools=[[call for call in of_turn if call.unfit is None] for of_turn in calls],
         unrecorded_tools=[{call.tool: call.unfit for call in of_turn if call.unfit is not None} for of_turn in calls],
@@ -146,7 +146,7 @@ def _has_result(span: Span, target: Target) -> bool:
             return False
 
 
-def find_tool_warning(branch: Branch, target: Target) -> str:
+def find_tool_warning(branch: ChatBranch, target: Target) -> str:
     """Return which tools a replay of the turns really calls, and why; empty if it calls none."""
     if not branch.turns:
         return ""
@@ -165,7 +165,7 @@ class BranchReplay:
     """Replays the turns of a branch, and says what of them was not replayed."""
 
     def __init__(
-        self, branch: Branch, target: Target, *, models: CaseModels | None, tools: ToolResponder | None
+        self, branch: ChatBranch, target: Target, *, models: CaseModels | None, tools: ToolResponder | None
     ) -> None:
         self.turns = len(branch.turns)
         self.messages = [turn.invocation.user_content for turn in branch.turns]
@@ -216,7 +216,7 @@ def _is_same_answer(one: TurnResult, other: TurnResult) -> bool:
 
 # Manual chats: one session with an agent in its own process.
 
-OpenSession = Callable[[OnSpan, OnOpened], Awaitable[AgentSession]]
+OpenSession = Callable[[OnSpan, OnOpened], Awaitable[HostSession]]
 
 _PATIENCE = 5.0  # seconds for a session to report its state, and to end
 
@@ -238,10 +238,10 @@ class Chat:
         self.models: CaseModels | None = None
         """Records the model calls of the session; None if they are not recorded."""
         self._call_engine = call_engine
-        self._conversation: Conversation | None = None
+        self._conversation: ChatRunner | None = None
         self._done: Future[None] | None = None
 
-    def attach(self, conversation: Conversation, done: Future[None]) -> None:
+    def attach(self, conversation: ChatRunner, done: Future[None]) -> None:
         """Connect the chat to its conversation. For the engine."""
         self._conversation = conversation
         self._done = done
@@ -291,7 +291,7 @@ def start_chat(
     thread: EngineThread,
     tools: ToolResponder | None = None,
     models: CaseModels | None = None,
-    branch: Branch | None = None,
+    branch: ChatBranch | None = None,
 ) -> Chat:
     """Start a manual chat. No process starts before the first turn. Raises ChatError.
 
@@ -317,7 +317,7 @@ def start_chat(
         models=models,
     )
 
-    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
+    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> HostSession:
         # The host of runs, which is kept warm.
         host = hosts.get_host(
             target, isolation=settings.isolation, concurrency=settings.concurrency, ray=settings.cluster
@@ -329,14 +329,14 @@ def start_chat(
     chat = Chat(target, given, call_engine=thread.call)
     chat.models = models
     replay = None if branch is None else BranchReplay(branch, target, models=models, tools=tools)
-    conversation = Conversation(
+    conversation = ChatRunner(
         chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds, replay=replay
     )
     chat.attach(conversation, thread.submit(conversation.run()))
     return chat
 
 
-class Conversation:
+class ChatRunner:
     """A chat on the engine's loop.
 
     `timeout_seconds` is how long a turn may take, from the moment the agent is imported. `replay` has the first turns.
@@ -398,7 +398,7 @@ class Conversation:
                 )
             )
 
-    async def _converse(self, session: AgentSession) -> SessionEnd:
+    async def _converse(self, session: HostSession) -> SessionEnd:
         """Send the messages in order until the end, or until a turn fails."""
         while (content := await self._said.get()) is not None:
             failed = await self._turn(session, content)
@@ -411,7 +411,7 @@ class Conversation:
         except TimeoutError:
             return await session.kill()
 
-    async def _turn(self, session: AgentSession, content: Content) -> SessionEnd | None:
+    async def _turn(self, session: HostSession, content: Content) -> SessionEnd | None:
         """Run one turn. If it fails, return the end of the session."""
         turn, self._turns = self._turns, self._turns + 1
         is_replayed = self._replay is not None and turn < self._replay.turns
@@ -446,7 +446,7 @@ class Conversation:
         return printed
 
     async def _failure(
-        self, session: AgentSession, answering: asyncio.Task[TurnResult], turn: int
+        self, session: HostSession, answering: asyncio.Task[TurnResult], turn: int
     ) -> tuple[Failure | None, SessionEnd]:
         """Return the failure of a turn (None: it was cancelled), and the output of its process."""
         if answering.done() and not answering.cancelled():
@@ -464,7 +464,7 @@ class Conversation:
         tail = printed.stderr_tail or None
         return Failure(kind=FailureKind.TIMEOUT, message=message, turn=turn, stderr_tail=tail), printed
 
-    async def _report_state(self, session: AgentSession) -> None:
+    async def _report_state(self, session: HostSession) -> None:
         """Report the state after a turn. Raises AgentError."""
         try:
             async with asyncio.timeout(_PATIENCE):

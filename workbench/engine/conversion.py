@@ -26,9 +26,9 @@ from workbench.store.datasets.dataset_files import (
 )
 from workbench.store.datasets.dataset_rows import CONTENTS, ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
 from workbench.store.datasets.message_rows import (
-    Conversation,
+    MessageConversation,
+    MessageTurn,
     ToolResult,
-    Turn,
     is_messages,
     read_messages,
     to_langchain_messages,
@@ -77,7 +77,7 @@ COLUMNS: Mapping[Side, tuple[str, str, str]] = {
 
 
 @dataclass
-class Session:
+class ConvertedSession:
     """A session. `columns` are those of its row that do not belong to this side.
 
     `name` is its unique name in losses, because sessions may share an id.
@@ -85,7 +85,7 @@ class Session:
 
     eval_id: str
     name: str
-    conversation: Conversation
+    conversation: MessageConversation
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ def _has(row: Row, side: Side) -> bool:
     return any(row.columns.get(name) is not None for name in COLUMNS[side])
 
 
-def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
+def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[ConvertedSession]:
     """Yield one side of the readable rows; the others are losses."""
     answer, calls, messages = COLUMNS[side]
     for name, row in filter_readable(dataset, losses):
@@ -113,7 +113,7 @@ def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterat
         conversation = conversation or read_conversation(row, side)
         for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
             losses.add(f"parts other than text: {kind}", case=name)
-        yield Session(row.eval_id, name, conversation, others)
+        yield ConvertedSession(row.eval_id, name, conversation, others)
 
 
 def filter_readable(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
@@ -136,10 +136,12 @@ def make_names(eval_ids: Iterable[str]) -> Iterator[str]:
         yield name
 
 
-def read_conversation(row: Row, side: Side) -> Conversation:
+def read_conversation(row: Row, side: Side) -> MessageConversation:
     """Return one side of a row: its messages, or the single turn of its columns."""
     prompt, answer, calls = _get_turn(row, side)
-    return _read_whole_conversation(row, side) or Conversation(turns=[Turn(prompt=prompt, calls=calls, answer=answer)])
+    return _read_whole_conversation(row, side) or MessageConversation(
+        turns=[MessageTurn(prompt=prompt, calls=calls, answer=answer)]
+    )
 
 
 def _get_turn(row: Row, side: Side) -> tuple[str | None, str | None, list[ToolCall] | None]:
@@ -148,7 +150,7 @@ def _get_turn(row: Row, side: Side) -> tuple[str | None, str | None, list[ToolCa
     return row.prompt, row.response, row.predicted_trajectory
 
 
-def _read_whole_conversation(row: Row, side: Side) -> Conversation | None:
+def _read_whole_conversation(row: Row, side: Side) -> MessageConversation | None:
     """Return the messages of one side of a row; None if there are none, or if its columns differ from them."""
     value = row.columns.get(COLUMNS[side][2])
     if not is_messages(value):
@@ -176,7 +178,7 @@ def _find_derived_columns(row: Row, used: str | None) -> Iterator[str]:
             yield CONTENTS if messages == used else messages
 
 
-def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
+def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[ConvertedSession]:
     """Yield the conversations of an eval set; the other cases are losses.
 
     Raises StoreError, also if the JSON around the cases is broken.
@@ -202,12 +204,12 @@ def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
             for what in _find_turn_losses(invocation):
                 losses.add(what, case=name)
             turns.append(_convert_turn(invocation))
-        yield Session(case.eval_id, name, Conversation(turns=turns))
+        yield ConvertedSession(case.eval_id, name, MessageConversation(turns=turns))
 
 
-def _convert_turn(invocation: Invocation) -> Turn:
+def _convert_turn(invocation: Invocation) -> MessageTurn:
     answer = invocation.final_response
-    return Turn(
+    return MessageTurn(
         prompt=_join_texts(invocation.user_content),
         calls=None if invocation.intermediate_data is None else get_trajectory(invocation),
         results=[
@@ -325,7 +327,7 @@ def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Ma
     return columns
 
 
-def _build_rows(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
+def _build_rows(sessions: Iterable[ConvertedSession], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
     """Yield a row for each turn."""
     answer, calls, _ = COLUMNS[side]
     for session in sessions:
@@ -345,7 +347,7 @@ def _build_rows(sessions: Iterable[Session], *, side: Side, losses: Losses) -> I
             }
 
 
-def _build_messages(sessions: Iterable[Session], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
+def _build_messages(sessions: Iterable[ConvertedSession], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
     for session in sessions:
         for turn in session.conversation.turns:
             for what in _find_message_losses(turn):
@@ -356,7 +358,7 @@ def _build_messages(sessions: Iterable[Session], form: Form, *, losses: Losses) 
         yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
 
 
-def _find_message_losses(turn: Turn) -> Iterator[str]:
+def _find_message_losses(turn: MessageTurn) -> Iterator[str]:
     speaks = bool(turn.answer is not None or turn.said or turn.calls)
     if turn.calls is None and speaks:
         yield "unknown tool calls: in messages, they become no calls"
@@ -368,7 +370,9 @@ def _find_message_losses(turn: Turn) -> Iterator[str]:
         yield "the order of intermediate responses and tool calls"
 
 
-def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses, *, mapped: Collection[str] = ()) -> Converted:
+def _as_eval_set(
+    to: Path, sessions: Iterable[ConvertedSession], losses: Losses, *, mapped: Collection[str] = ()
+) -> Converted:
     """Build an eval set. `mapped` are columns that known columns have copied."""
     if to.suffix != ".json":
         raise StoreError(
@@ -408,7 +412,7 @@ def _free_id(eval_id: str, taken: Counter[str]) -> str:
     return free
 
 
-def _build_case(session: Session) -> Mapping[str, Any]:
+def _build_case(session: ConvertedSession) -> Mapping[str, Any]:
     return {
         "eval_id": session.eval_id,
         "conversation": [
@@ -418,7 +422,7 @@ def _build_case(session: Session) -> Mapping[str, Any]:
     }
 
 
-def build_invocation(turn: Turn) -> Mapping[str, Any]:
+def build_invocation(turn: MessageTurn) -> Mapping[str, Any]:
     """Build a turn of an eval set; unknown fields are absent."""
     parts = [] if turn.prompt is None else [{"text": turn.prompt}]
     data: dict[str, Any] = {"user_content": {"role": "user", "parts": parts}}

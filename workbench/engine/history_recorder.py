@@ -25,7 +25,7 @@ from workbench.model.target import AgentKind, Target
 from workbench.model.text import redact
 from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredVerdict
+from workbench.store.history.history_queries import ResultToStore, RunRecord, StoredVerdict
 from workbench.store.history.history_schema import SCORES_OPTION, SHARD_OPTION, is_denied
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class HistoryRecorder:
         """Store executions before they are judged, so that a later run can judge them."""
         if self._history is None:
             return
-        jobs = [FinishedJob(result, execution_key=planned.execution_hash) for planned, result in results]
+        jobs = [ResultToStore(result, execution_key=planned.execution_hash) for planned, result in results]
         verdicts = self._write(lambda history: history.store_unjudged(self._run_id, jobs))
         if verdicts is None:
             return
@@ -128,7 +128,7 @@ class HistoryRecorder:
         if self._unjudged:
             unjudged = {key: self._unjudged.pop(key) for key, _, _ in results if key in self._unjudged}
         jobs = [
-            FinishedJob(
+            ResultToStore(
                 result,
                 execution_key=planned.execution_hash,
                 # Without the key the verdict is never reused; the execution is judged again.

@@ -28,7 +28,7 @@ _key = make_fast_constructor(CaseKey, {*CaseKey.model_fields})
 _CASE, _EXECUTION = (vars(RecordedCase)[name] for name in ("case", "execution"))
 
 
-class Reading(NamedTuple):
+class SetReading(NamedTuple):
     """The contents of a set or the error of reading it, and `stamp`, which identifies the version that was read."""
 
     stamp: _Stamp
@@ -53,7 +53,7 @@ class Recordings:
     def __init__(self, project: Callable[[], Project]) -> None:
         """`project` returns the current project."""
         self._project = project
-        self._known: dict[str, Reading] = {}
+        self._known: dict[str, SetReading] = {}
         self._are_rows: dict[str, tuple[_Stamp, bool]] = {}
         self._reads = 0
 
@@ -73,7 +73,7 @@ class Recordings:
         if entry.address is not None:
             raise NotLoaded(eval_set)
         recorded = _read(entry, target)
-        self._known[eval_set] = Reading(stamp, recorded)
+        self._known[eval_set] = SetReading(stamp, recorded)
         return recorded
 
     def fetch(self, eval_set: str) -> Recorded:
@@ -84,14 +84,14 @@ class Recordings:
             self.keep(eval_set, self.make_reader(eval_set)())
             return self.read(eval_set)
 
-    def make_reader(self, eval_set: str) -> Callable[[], Reading]:
+    def make_reader(self, eval_set: str) -> Callable[[], SetReading]:
         """Return a function that reads a set on any thread, because addresses are slow. It returns errors.
 
         Raises StoreError if the set belongs to no recorded target or no longer exists.
         """
         return partial(_try_read, *self._find(eval_set))
 
-    def keep(self, eval_set: str, reading: Reading) -> None:
+    def keep(self, eval_set: str, reading: SetReading) -> None:
         """Store the result of `make_reader`, unless the set has changed meanwhile."""
         try:
             stamp = _stamp(*self._find(eval_set))
@@ -151,14 +151,14 @@ def _stamp(entry: EvalSetEntry, target: Target) -> _Stamp:
     return target, read_signature(entry.path), () if own is None else read_signature(own)
 
 
-def _try_read(entry: EvalSetEntry, target: Target) -> Reading:
+def _try_read(entry: EvalSetEntry, target: Target) -> SetReading:
     stamp = _stamp(entry, target)
     try:
-        return Reading(stamp, _read(entry, target))
+        return SetReading(stamp, _read(entry, target))
     except StoreError as error:
-        return Reading(stamp, error)
+        return SetReading(stamp, error)
     except Exception as error:  # filesystems of fsspec, clients and what reads their formats raise what they like
-        return Reading(stamp, StoreError(entry.relative, f"cannot read it: {describe_error(error)}"))
+        return SetReading(stamp, StoreError(entry.relative, f"cannot read it: {describe_error(error)}"))
 
 
 def _read(entry: EvalSetEntry, target: Target) -> Recorded:

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 from weakref import proxy
 
 from workbench.agents.agent_host import AgentHost, LeftByAgents
-from workbench.engine.case_run import Attempt, Listener, execute
+from workbench.engine.case_run import Attempt, CaseListener, execute
 from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
 from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
 from workbench.engine.run import Holds, Run
@@ -127,7 +127,7 @@ _LONG_SECONDS = 0.2
 Ended = tuple[JobKey, PlannedCase, CaseResult]
 
 
-class Recorder(Protocol):
+class ResultRecorder(Protocol):
     """Stores results persistently. It reports once if they cannot be stored."""
 
     def begin(self, run: Run) -> None: ...
@@ -146,7 +146,7 @@ class Recorder(Protocol):
 class ResultBuffer:
     """The results of one run until they are stored. Used on the engine's loop."""
 
-    def __init__(self, run: Run, recorder: Recorder) -> None:
+    def __init__(self, run: Run, recorder: ResultRecorder) -> None:
         self._run = run
         self._recorder = recorder
         self._ended: list[Ended] = []
@@ -267,7 +267,7 @@ class Runner:
         *,
         host_of: Callable[[Target], AgentHost],
         services_of: Callable[[Target], MetricServices],
-        recorder: Recorder,
+        recorder: ResultRecorder,
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
@@ -640,7 +640,7 @@ class Runner:
         models = None
         if self._models is not None and planned.target.has_recorded_models:
             models = self._models.open(key)
-        listener = Listener(
+        listener = CaseListener(
             user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished, opened=opened
         )
         try:

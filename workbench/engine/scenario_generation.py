@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionRequest
+from workbench.agents.agent_host import AgentError, AgentHost, HostSession, SessionRequest
 from workbench.engine.case_run import DEFAULT_USER
 from workbench.engine.plan_cost import build_prices
 from workbench.engine.run_resources import EngineThread, Hosts, Judges, open_lazily
@@ -38,7 +38,7 @@ class NotDescribed(Exception):
 async def describe_agent(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
     """Describe an agent in its own process, which then ends. Raises NotDescribed."""
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
-    session: AgentSession | None = None
+    session: HostSession | None = None
     try:
         async with asyncio.timeout(None) as deadline:  # the import of the agent has its own limit
 

@@ -13,7 +13,7 @@ from workbench.metrics.registry import check_inputs, prepare
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.adk_rules import Problem
+from workbench.store.evalsets.adk_rules import FileProblem
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.config_files import parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -345,7 +345,7 @@ def files_to_validate(path: Path) -> list[Path]:
     return list({**configs, **below}.values())
 
 
-def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
+def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[FileProblem]:
     """Validate files as `validate` of the store does, and configurations as a run does."""
     files = list(list_files(paths))
     agents = {real_path(entry.path): entry.target for entry in _find_entries(files)}
@@ -357,7 +357,7 @@ def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Probl
     return problems
 
 
-def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
+def config_problems(path: Path, settings: Settings) -> Iterator[FileProblem]:
     """Yield unknown metrics and options, and wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
     config = complete_config(parse_config(loaded), settings)
@@ -368,13 +368,13 @@ def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
             continue
         message = f"{criterion.threshold:g} is below every possible score (lowest: {lowest:g}), so every case passes"
         placed = loaded.error(f"criteria.{criterion.metric}.threshold", found="", expected="")
-        yield Problem.of_error(placed, rule="low-threshold", severity="warning", message=message)
+        yield FileProblem.of_error(placed, rule="low-threshold", severity="warning", message=message)
     for each in invalid:
         error = loaded.error(each.place, found=each.found, expected=each.expected)
-        yield Problem.of_error(error, rule="criteria")
+        yield FileProblem.of_error(error, rule="criteria")
     for each in check_inputs(config, ()):
         error = loaded.error(each.place, found=each.found, expected=each.expected)
-        yield Problem.of_error(error, rule="inputs", severity="error" if _judges_eval_set(path) else "warning")
+        yield FileProblem.of_error(error, rule="inputs", severity="error" if _judges_eval_set(path) else "warning")
 
 
 def _judges_eval_set(path: Path) -> bool:

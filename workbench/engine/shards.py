@@ -162,7 +162,7 @@ _FILE = "history.db"
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredShard:
     """The newest shard in the history of one machine. `path` is as the user named it."""
 
     path: Path
@@ -198,7 +198,7 @@ def merge_shards(root: Path, paths: Sequence[Path], *, command: str) -> MergedRu
             return _store(parts, history, root=root, command=command)
 
 
-def _open_part(path: Path, folder: Path, opened: ExitStack) -> Part:
+def _open_part(path: Path, folder: Path, opened: ExitStack) -> StoredShard:
     """Open a copy, in `folder`, of the history at a path. Raises StoreError."""
     places = (path,) if path.is_file() else (path / _FILE, path / get_history_path(Path()))
     file = next((place for place in places if place.is_file()), None)
@@ -223,11 +223,11 @@ def _open_part(path: Path, folder: Path, opened: ExitStack) -> Part:
         raise StoreError(file, "it is damaged, or no history of workbench")
     for run in runs:
         if (shard := get_shard(run)) is not None:
-            return Part(path, history, run, shard)
+            return StoredShard(path, history, run, shard)
     raise StoreError(path, "there is no run of a shard in it, expected the results of `workbench run --shard K/N`")
 
 
-def _find_mismatch(parts: Sequence[Part]) -> str | None:
+def _find_mismatch(parts: Sequence[StoredShard]) -> str | None:
     """Return why the parts, sorted by number, are not one run; None if they are."""
     first = parts[0]
     for part in parts[1:]:
@@ -246,7 +246,7 @@ def _find_mismatch(parts: Sequence[Part]) -> str | None:
     return _find_changed_code(parts)
 
 
-def _find_difference(one: Part, other: Part) -> str | None:
+def _find_difference(one: StoredShard, other: StoredShard) -> str | None:
     """Return why two shards are not of the same run; None if they are."""
     first, second = one.shard, other.shard
     again = "run all shards of the same revision"
@@ -269,9 +269,9 @@ def _find_difference(one: Part, other: Part) -> str | None:
     return None
 
 
-def _find_changed_code(parts: Sequence[Part]) -> str | None:
+def _find_changed_code(parts: Sequence[StoredShard]) -> str | None:
     """Return which source file was different for two shards; None if none is known to be."""
-    seen: dict[tuple[str, str], tuple[Part, frozenset[str]]] = {}
+    seen: dict[tuple[str, str], tuple[StoredShard, frozenset[str]]] = {}
     for part in parts:
         fingerprints: dict[tuple[str, str], set[str]] = {}
         for kind, key, fingerprint in part.history.list_dependencies(part.run.run_id, _CODE):
@@ -287,7 +287,7 @@ def _find_changed_code(parts: Sequence[Part]) -> str | None:
     return None
 
 
-def _store(parts: Sequence[Part], history: History, *, root: Path, command: str) -> MergedRun:
+def _store(parts: Sequence[StoredShard], history: History, *, root: Path, command: str) -> MergedRun:
     run_id = new_run_id(datetime.now())
     history.begin_run(_make_record(parts, run_id=run_id, root=root, command=command))
     for part in parts:
@@ -311,7 +311,7 @@ def _store(parts: Sequence[Part], history: History, *, root: Path, command: str)
     return MergedRun(run_id, problems, status)
 
 
-def _make_record(parts: Sequence[Part], *, run_id: str, root: Path, command: str) -> RunRecord:
+def _make_record(parts: Sequence[StoredShard], *, run_id: str, root: Path, command: str) -> RunRecord:
     """Make the record of the merged run: options and versions are those of the first shard."""
     runs = [part.run for part in parts]
     selections = [selection.model_dump() for run in runs for selection in get_selections(run)]

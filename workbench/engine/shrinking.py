@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from workbench.engine.case_variants import CaseData, CaseExecutor, Interrupted, Variant
 from workbench.engine.plan import PlanError
 from workbench.metrics.trajectory import forgives_difference
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
@@ -157,7 +157,7 @@ def make_predicate_config(path: str) -> EvalConfig:
         raise PlanError(f"--predicate: found {path!r}, expected module:function")
     return EvalConfig(
         criteria=(Criterion(metric=_PREDICATE),),
-        custom_metrics={_PREDICATE: CustomMetric(path=f"{module}.{name}")},
+        custom_metrics={_PREDICATE: CustomMetricFunction(path=f"{module}.{name}")},
         source="--predicate",
     )
 
@@ -165,7 +165,7 @@ def make_predicate_config(path: str) -> EvalConfig:
 # Outcomes of candidates.
 
 
-class Outcome(StrEnum):
+class CandidateOutcome(StrEnum):
     """How the executions of a candidate ended, compared with the failure of the case."""
 
     SAME = "same failure"
@@ -205,28 +205,32 @@ class FailureTest:
         self._case = found
         self.failure = Failing(self._select(found.symptoms), found.last_turn)
 
-    def classify(self, variant: Variant, *, whole: Variant | None = None) -> Outcome:
+    def classify(self, variant: Variant, *, whole: Variant | None = None) -> CandidateOutcome:
         """Return the outcome of one execution. An ERROR is never the same failure.
 
         `whole` has all expected calls if this variant lacks some: their absence may change no criterion.
         """
         result = variant.result
         if result.status is CaseStatus.ERROR:
-            return Outcome.ERROR
+            return CandidateOutcome.ERROR
         if self._predicate:
             metrics = [metric for metric in result.metrics if metric.name == _PREDICATE]
             scores = [metric.score for metric in metrics]
             scores += [turn.score for metric in metrics for turn in metric.per_invocation]
-            return Outcome.SAME if any(score is not None and score > 0 for score in scores) else Outcome.PASSED
+            return (
+                CandidateOutcome.SAME
+                if any(score is not None and score > 0 for score in scores)
+                else CandidateOutcome.PASSED
+            )
         if result.status is not CaseStatus.FAILED:
-            return Outcome.PASSED
+            return CandidateOutcome.PASSED
         found = find_failure(*variant)
         known = frozenset(each for each in found.symptoms if each.criterion in self._case.criteria)
         is_same = bool(self.failure.symptoms) and self._select(known) == self.failure.symptoms
         is_same = is_same and found.symptoms - known <= self._case.tolerated
         if whole is not None:
             is_same = is_same and _has_same_differences(found, find_failure(*whole))
-        return Outcome.SAME if is_same else Outcome.OTHER
+        return CandidateOutcome.SAME if is_same else CandidateOutcome.OTHER
 
     def _select(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
         return frozenset(each for each in symptoms if not self._criteria or each.criterion in self._criteria)
@@ -241,7 +245,7 @@ def _has_same_differences(found: Failing, whole: Failing) -> bool:
 # Parts of a case that can be left out.
 
 
-class Part(StrEnum):
+class CasePart(StrEnum):
     """The parts of a case, in the order in which they are made smaller."""
 
     TURNS = "turns"
@@ -261,31 +265,31 @@ class Reduction:
     Turns are positions in the conversation; items of other parts that have a turn begin with it.
     """
 
-    part: Part
+    part: CasePart
     items: Items
     keep: Callable[[CaseData, Items], CaseData]
     may_be_empty: bool = False
 
 
-def list_reductions(data: CaseData, part: Part) -> Iterator[Reduction]:
+def list_reductions(data: CaseData, part: CasePart) -> Iterator[Reduction]:
     """Yield the lists of items of a part that can be made shorter."""
     turns = _get_turns(data)
-    if part is Part.TURNS:
+    if part is CasePart.TURNS:
         yield Reduction(part=part, items=range(len(turns)), keep=_keep_turns)
-    elif part is Part.SENTENCES:
+    elif part is CasePart.SENTENCES:
         for place, sentences in _list_messages(turns):
             items = [(*place, number) for number in range(len(sentences))]
             yield Reduction(part=part, items=items, keep=_keep_sentences)
-    elif part is Part.STATE:
+    elif part is CasePart.STATE:
         yield Reduction(part=part, items=list(_get_state(data)), keep=_keep_state, may_be_empty=True)
     else:
         calls = [(turn, call) for turn, each in enumerate(turns) for call in range(len(_list_call_places(each)[0]))]
         yield Reduction(part=part, items=calls, keep=_keep_calls, may_be_empty=True)
 
 
-def measure_case(data: CaseData) -> dict[Part, int]:
+def measure_case(data: CaseData) -> dict[CasePart, int]:
     """Count the items of each part of a case."""
-    return {part: sum(len(each.items) for each in list_reductions(data, part)) for part in Part}
+    return {part: sum(len(each.items) for each in list_reductions(data, part)) for part in CasePart}
 
 
 def _get(data: Any, key: str) -> Any:
@@ -401,15 +405,15 @@ def _drop_empty_events(turn: Any) -> None:
         events[:] = [event for event in events if _get(_get(event, "content"), "parts") != []]
 
 
-def _name_items(data: CaseData, part: Part, items: Items, numbers: Sequence[int]) -> tuple[str, ...]:
+def _name_items(data: CaseData, part: CasePart, items: Items, numbers: Sequence[int]) -> tuple[str, ...]:
     """Name items of a case as texts from the eval set. `numbers` are its turns in the original case, from 0."""
     turns = _get_turns(data)
-    if part is Part.TURNS:
+    if part is CasePart.TURNS:
         return tuple(str(numbers[turn] + 1) for turn in items)
-    if part is Part.SENTENCES:
+    if part is CasePart.SENTENCES:
         texts = dict(_list_messages(turns))
         return tuple(texts[turn, number][sentence].strip() for turn, number, sentence in items)
-    if part is Part.STATE:
+    if part is CasePart.STATE:
         return tuple(map(str, items))
     names: list[str] = []
     for turn, call in items:
@@ -467,11 +471,11 @@ class ShrinkStep:
     lacks, compared with the smallest case before it: numbers of original turns, sentences, state keys, or calls.
     """
 
-    part: Part | None
+    part: CasePart | None
     left_out: tuple[str, ...]
     data: CaseData
-    sizes: Mapping[Part, int]
-    outcome: Outcome
+    sizes: Mapping[CasePart, int]
+    outcome: CandidateOutcome
     executions: int
     seconds: float
     variants: Sequence[Variant]
@@ -479,16 +483,16 @@ class ShrinkStep:
     @property
     def is_smallest(self) -> bool:
         """True if it fails the same way, so that the following candidates are parts of it."""
-        return self.outcome is Outcome.SAME
+        return self.outcome is CandidateOutcome.SAME
 
     def __str__(self) -> str:
         """Return what was left out, with texts of the eval set."""
         if self.part is None:
             return "the case itself"
-        if self.part is Part.TURNS:
+        if self.part is CasePart.TURNS:
             numbers = format_numbers([int(number) - 1 for number in self.left_out])
             return f"without turn{'s' if len(self.left_out) > 1 else ''} {numbers}"
-        if self.part is Part.SENTENCES:
+        if self.part is CasePart.SENTENCES:
             return f"without {', '.join(json.dumps(text, ensure_ascii=False) for text in self.left_out)}"
         one = self.part.value.removesuffix("s")
         return f"without {one if len(self.left_out) == 1 else self.part.value} {', '.join(self.left_out)}"
@@ -505,13 +509,13 @@ class Shrunk:
     """
 
     case: CaseKey
-    outcome: Outcome | None
+    outcome: CandidateOutcome | None
     failure: Failing
     original: CaseData
     data: CaseData
     turns: Sequence[int]
     executions: int
-    untried: Sequence[Part] = ()
+    untried: Sequence[CasePart] = ()
     is_interrupted: bool = False
     error: str = ""
     steps: Sequence[ShrinkStep] = ()
@@ -537,25 +541,25 @@ def format_numbers(places: Sequence[int]) -> str:
 def explain_outcome(found: Shrunk, *, repeats: int) -> str:
     """Explain why there is nothing to shrink in a case whose outcome is not SAME."""
     results = [variant.result for step in found.steps[:1] for variant in step.variants]
-    if found.outcome is Outcome.ERROR:
+    if found.outcome is CandidateOutcome.ERROR:
         failures = [each.failure.message for each in results if each.failure is not None]
         failures += [metric.reason or metric.name for each in results for metric in each.metrics if not each.failure]
         why = failures[0] if failures else "no reason is known"
         return f"{found.case} ended in ERROR, which is not a failure to shrink: {why}"
-    if found.outcome is Outcome.MIXED:
+    if found.outcome is CandidateOutcome.MIXED:
         failed = sum(each.status.value == "FAILED" for each in results)
         return (
             f"{found.case} is flaky: {failed} of {repeats} executions failed, and not all in the same way; nothing was "
             "changed (see `workbench flaky`)"
         )
-    if found.outcome is Outcome.OTHER:
+    if found.outcome is CandidateOutcome.OTHER:
         return f"{found.case} fails, but not by this criterion; nothing was changed"
     return f"{found.case} did not fail now, so there is nothing to shrink; nothing was changed"
 
 
 def explain_untried(found: Shrunk) -> str:
     """Explain which parts were not tried to the end, and why; empty if all were."""
-    if found.outcome is not Outcome.SAME or not found.untried:
+    if found.outcome is not CandidateOutcome.SAME or not found.untried:
         return ""
     reason = "interrupted" if found.is_interrupted else "the budget was used up"
     if found.error:
@@ -587,10 +591,10 @@ class Shrinker:
     repeats: int = 1
     report: Callable[[ShrinkStep], None] = lambda _: None
     announce: Callable[[str], None] = lambda _: None
-    _outcome: Outcome | None = None
+    _outcome: CandidateOutcome | None = None
     _executions: int = 0
-    _known: dict[str, Outcome] = field(default_factory=dict)
-    _tried: dict[Part, CaseData] = field(default_factory=dict)
+    _known: dict[str, CandidateOutcome] = field(default_factory=dict)
+    _tried: dict[CasePart, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
     _errors: list[str] = field(default_factory=list)  # the newest candidates, if they ended in ERROR
     _next_check: int = _ERRORS_IN_A_ROW
@@ -607,7 +611,7 @@ class Shrinker:
         is_interrupted, problem = False, ""
         try:
             self._outcome = self._outcome or self._execute_original(original)
-            if self._outcome is Outcome.SAME:
+            if self._outcome is CandidateOutcome.SAME:
                 self._shrink_parts()
         except _BudgetUsedUp:
             pass
@@ -634,7 +638,7 @@ class Shrinker:
             changed_files=self.executor.changed_files,
         )
 
-    def _execute_original(self, data: CaseData) -> Outcome:
+    def _execute_original(self, data: CaseData) -> CandidateOutcome:
         """Execute the case itself, all its repeats: they must all fail in the same way."""
         self.announce("the case itself")
         started = time.monotonic()
@@ -642,13 +646,13 @@ class Shrinker:
         self.test.set_failure(first)
         variants = [first, *(self._execute(data, repeat) for repeat in range(1, self.repeats))]
         outcomes = {self.test.classify(each) for each in variants}
-        outcome = outcomes.pop() if len(outcomes) == 1 else Outcome.MIXED
+        outcome = outcomes.pop() if len(outcomes) == 1 else CandidateOutcome.MIXED
         self._add_step(None, data, outcome, variants, started=started)
         return outcome
 
-    def _list_untried(self) -> list[Part]:
+    def _list_untried(self) -> list[CasePart]:
         """Return the parts that may be made smaller in the smallest case: another part may have shrunk since."""
-        return [part for part in Part if self._tried.get(part) != self._smallest]
+        return [part for part in CasePart if self._tried.get(part) != self._smallest]
 
     def _shrink_parts(self) -> None:
         """Shrink one part after the other, until none becomes smaller."""
@@ -657,7 +661,7 @@ class Shrinker:
                 self._shrink_part(part)
                 self._tried[part] = self._smallest
 
-    def _shrink_part(self, part: Part) -> None:
+    def _shrink_part(self, part: CasePart) -> None:
         for number in range(len(list(list_reductions(self._smallest, part)))):
             # The lists are read again, because the case may be smaller now; their number stays the same.
             reduction = list(list_reductions(self._smallest, part))[number]
@@ -676,41 +680,41 @@ class Shrinker:
             if not self._still_fails(reduction.part, candidate, names):
                 return False
             self._smallest, smallest = candidate, list(kept)
-            if reduction.part is Part.TURNS:
+            if reduction.part is CasePart.TURNS:
                 self._turns = [turns[turn] for turn in kept]
             return True
 
         items = reduction.items
         last = self.test.failure.last_turn
-        if reduction.part is Part.TURNS and is_new and last is not None and last + 1 < len(items):
+        if reduction.part is CasePart.TURNS and is_new and last is not None and last + 1 < len(items):
             beginning = items[: last + 1]  # what follows the failure is rarely its cause
             items = beginning if still_fails(beginning) else items
         count = 2 if is_new else max(2, len(items))
         minimise(items, still_fails, may_be_empty=reduction.may_be_empty, count=count)
 
-    def _still_fails(self, part: Part, data: CaseData, left_out: tuple[str, ...]) -> bool:
+    def _still_fails(self, part: CasePart, data: CaseData, left_out: tuple[str, ...]) -> bool:
         """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
         name = json.dumps(data, sort_keys=True)
         if name not in self._known:
             self._known[name] = self._execute_candidate(part, data, left_out)
-        return self._known[name] is Outcome.SAME
+        return self._known[name] is CandidateOutcome.SAME
 
-    def _execute_candidate(self, part: Part, data: CaseData, left_out: tuple[str, ...]) -> Outcome:
+    def _execute_candidate(self, part: CasePart, data: CaseData, left_out: tuple[str, ...]) -> CandidateOutcome:
         if not self.executor.is_valid(data):
-            return Outcome.ERROR
+            return CandidateOutcome.ERROR
         sizes = measure_case(data)
         self.announce(f"{sizes[part]} of {measure_case(self._smallest)[part]} {part.value}")
         started = time.monotonic()
         variants: list[Variant] = []
-        outcome = Outcome.SAME
+        outcome = CandidateOutcome.SAME
         for repeat in range(self.repeats):
             variants.append(self._execute(data, repeat))
-            found = self.test.classify(variants[-1], whole=self._smallest_variant if part is Part.CALLS else None)
-            if found is not Outcome.SAME:
-                outcome = Outcome.MIXED if repeat else found
+            found = self.test.classify(variants[-1], whole=self._smallest_variant if part is CasePart.CALLS else None)
+            if found is not CandidateOutcome.SAME:
+                outcome = CandidateOutcome.MIXED if repeat else found
                 break
         self._add_step(part, data, outcome, variants, started=started, left_out=left_out)
-        if outcome is Outcome.ERROR:
+        if outcome is CandidateOutcome.ERROR:
             self._check_agent(data)
         else:
             self._errors, self._next_check = [], _ERRORS_IN_A_ROW
@@ -727,7 +731,7 @@ class Shrinker:
         self._next_check *= 2
         self.announce("the smallest case again, after errors")
         variant = self._execute(self._smallest, 0, replays=False)
-        if self.test.classify(variant) is Outcome.ERROR:
+        if self.test.classify(variant) is CandidateOutcome.ERROR:
             for name in self._errors:
                 del self._known[name]
             self._errors, self._next_check = [], _ERRORS_IN_A_ROW
@@ -742,16 +746,16 @@ class Shrinker:
 
     def _add_step(
         self,
-        part: Part | None,
+        part: CasePart | None,
         data: CaseData,
-        outcome: Outcome,
+        outcome: CandidateOutcome,
         variants: Sequence[Variant],
         *,
         started: float,
         left_out: tuple[str, ...] = (),
     ) -> None:
         self._known[json.dumps(data, sort_keys=True)] = outcome
-        if outcome is Outcome.SAME:
+        if outcome is CandidateOutcome.SAME:
             self._smallest_variant = variants[0]
         step = ShrinkStep(
             part=part,
@@ -767,5 +771,5 @@ class Shrinker:
         self.report(step)
 
 
-def _can_shrink(data: CaseData, part: Part) -> bool:
+def _can_shrink(data: CaseData, part: CasePart) -> bool:
     return any(len(each.items) > (0 if each.may_be_empty else 1) for each in list_reductions(data, part))

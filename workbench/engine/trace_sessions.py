@@ -29,10 +29,10 @@ from workbench.store.datasets.adk_sessions import NO_USER_MESSAGE, SourceSession
 from workbench.store.datasets.message_rows import (
     PROMPT_KEYS,
     REPLY_KEYS,
-    Conversation,
+    MessageConversation,
     MessageError,
+    MessageTurn,
     ToolResult,
-    Turn,
     find_messages,
     find_text,
     has_parts,
@@ -458,7 +458,7 @@ def _build_session(session_id: str, traces: list[list[TraceStep]]) -> SourceSess
         user=next((step.user for step in everything if step.user), ""),
         began=datetime.fromtimestamp(start, UTC) if start else None,
     )
-    turns: list[Turn] = []
+    turns: list[MessageTurn] = []
     try:
         for trace in traces:
             for steps in _split_invocations(trace):
@@ -469,10 +469,12 @@ def _build_session(session_id: str, traces: list[list[TraceStep]]) -> SourceSess
         return replace(session, problem="the messages are nested too deeply")
     if any(_LONGER_PROMPT in turn.notes for turn in turns) and _LONGER_PROMPT not in turns[-1].notes:
         turns[-1].notes.append(_MAYBE_LONGER)
-    return make_session(session, Conversation(turns=turns), problem=None if turns else NO_CONTENT)
+    return make_session(session, MessageConversation(turns=turns), problem=None if turns else NO_CONTENT)
 
 
-def make_session(session: SourceSession, conversation: Conversation, *, problem: str | None = None) -> SourceSession:
+def make_session(
+    session: SourceSession, conversation: MessageConversation, *, problem: str | None = None
+) -> SourceSession:
     """Return a session with the turns of a conversation; it has a problem if no user speaks in it."""
     turns = [turn for turn in conversation.turns if turn.prompt is not None]
     general = [] if len(turns) == len(conversation.turns) else [_BEFORE_USER]
@@ -534,7 +536,7 @@ def _walk_up(step: TraceStep, by_id: Mapping[str, TraceStep]) -> Iterator[TraceS
         here = by_id.get(here.span["parent_id"])
 
 
-def _read_invocation(steps: Sequence[TraceStep]) -> list[Turn]:
+def _read_invocation(steps: Sequence[TraceStep]) -> list[MessageTurn]:
     """Return the turns that an invocation shows: earlier ones as its messages have them, and its own as the last."""
     by_id = {step.span["id"]: step for step in steps}
     models = [
@@ -551,7 +553,9 @@ def _read_invocation(steps: Sequence[TraceStep]) -> list[Turn]:
     return turns
 
 
-def _read_models(steps: Sequence[TraceStep], models: list[TraceStep], by_id: Mapping[str, TraceStep]) -> list[Turn]:
+def _read_models(
+    steps: Sequence[TraceStep], models: list[TraceStep], by_id: Mapping[str, TraceStep]
+) -> list[MessageTurn]:
     """Return the turns in the messages of model calls."""
     shown = _read_shown(steps)
     last, others, is_certain = _find_conversation(models, shown, by_id)
@@ -668,7 +672,7 @@ def _is_in_tool(step: TraceStep, by_id: Mapping[str, TraceStep]) -> bool:
     return any(each.kind == "tool" for each in _walk_up(step, by_id))
 
 
-def _read_outermost(steps: Sequence[TraceStep]) -> list[Turn]:
+def _read_outermost(steps: Sequence[TraceStep]) -> list[MessageTurn]:
     """Return the turns of an invocation whose model calls have no messages: what went into its outermost step.
 
     Its input and output do not show whether tools were called in between.
@@ -683,14 +687,16 @@ def _read_outermost(steps: Sequence[TraceStep]) -> list[Turn]:
             whole = [*asked[: -len(replied)], *replied] if is_state else None
             turns = whole or read_messages([*step.messages, *step.replies]).turns
         else:
-            turns = [Turn(prompt=step.texts[0], calls=None)]
+            turns = [MessageTurn(prompt=step.texts[0], calls=None)]
         if turns:
             turns[-1].answer = turns[-1].answer or step.texts[1]
         return turns
     return []
 
 
-def _settle_calls(turn: Turn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep], *, is_known: bool) -> None:
+def _settle_calls(
+    turn: MessageTurn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep], *, is_known: bool
+) -> None:
     """Take the calls of the spans with their results if these report all of them, else those of the messages.
 
     `is_known` is False if the messages may lack calls. Calls are unknown if spans show more than the messages.
@@ -727,7 +733,7 @@ def _is_request(key: str) -> bool:
     return key.startswith("llm.output_messages.") and ".tool_calls." in key
 
 
-def _note_failures(turn: Turn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep]) -> None:
+def _note_failures(turn: MessageTurn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep]) -> None:
     """Note what failed. Calls that a failed run did not reach are unknown."""
     errors = [str(step.span["error"]) for step in steps if step.span["error"]]
     outermost = [
@@ -762,7 +768,7 @@ _MAYBE_LONGER = "no later message repeats the message, which may have text that 
 _OTHER_HISTORY = "the earlier messages that the model got differ from the turns before it, and are left out"
 
 
-def _add_turns(known: list[Turn], new: Sequence[Turn]) -> None:
+def _add_turns(known: list[MessageTurn], new: Sequence[MessageTurn]) -> None:
     """Add the turns that an invocation shows to those known from earlier ones, which its history may repeat.
 
     A history has what the user wrote, where the call of the model itself may have more, such as documents.
@@ -782,7 +788,7 @@ def _add_turns(known: list[Turn], new: Sequence[Turn]) -> None:
     known += new
 
 
-def _repeats(later: Turn, earlier: Turn) -> bool:
+def _repeats(later: MessageTurn, earlier: MessageTurn) -> bool:
     """True if a turn of a history is an earlier turn."""
     if later.prompt == earlier.prompt:
         return True

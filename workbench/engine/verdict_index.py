@@ -100,7 +100,7 @@ class LeftFiles:
         return {path: self.newest(path) != ABSENT for path in self._work}
 
 
-class Names(NamedTuple):
+class AgentFileNames(NamedTuple):
     """Names of files that agents left in a folder: those that exist, and those that were deleted since."""
 
     there: frozenset[str] = frozenset()
@@ -116,9 +116,9 @@ class AgentWrittenFiles:
         for path, is_there in are_there.items():
             folder, name = os.path.split(path)
             self._by_folder.setdefault(folder, []).append((name, is_there))
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, AgentFileNames] = {}
 
-    def names(self, folder: str) -> Names:
+    def names(self, folder: str) -> AgentFileNames:
         """Return the names to ignore in a folder, and the names that count as deleted."""
         known = self._names.get(folder)
         if known is None:
@@ -129,7 +129,7 @@ class AgentWrittenFiles:
                     there.add(name)
                 elif was_left:
                     gone.add(name)
-            known = self._names[folder] = Names(frozenset(there), frozenset(gone))
+            known = self._names[folder] = AgentFileNames(frozenset(there), frozenset(gone))
         return known
 
     def list_written(self, folder: str) -> frozenset[str]:

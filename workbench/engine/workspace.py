@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from workbench.agents.agent_host import ToolResponder
 from workbench.engine.acceptance import Acceptances
-from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
+from workbench.engine.chat_session import Chat, ChatBranch, ChatError, start_chat
 from workbench.engine.earlier_runs import (
     FormerNames,
     find_run_to_resume,
@@ -53,7 +53,7 @@ from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.model_answers import (
     RECORDINGS,
-    Part,
+    CallKind,
     RecordedModelCall,
     RecordedModels,
     Recording,
@@ -323,7 +323,7 @@ class Workspace:
         if models is None or models.mode is ModelMode.LIVE or models.fresh:
             return None
         if models.replay is not None:
-            return {name.job for name in models.replay.blocks if name.part is Part.MODELS and name.job is not None}
+            return {name.job for name in models.replay.blocks if name.part is CallKind.MODELS and name.job is not None}
         if not (get_history_path(self.root).parent / RECORDINGS).exists():
             return ()
         try:
@@ -409,7 +409,7 @@ class Workspace:
         self._resources.thread.call(self._resources.prepare_text, plan)
         self._resources.thread.call(self._resources.hosts.prepare, plan)
 
-    def chat(self, target: str, *, session_input: SessionInput | None = None, branch: Branch | None = None) -> Chat:
+    def chat(self, target: str, *, session_input: SessionInput | None = None, branch: ChatBranch | None = None) -> Chat:
         """Open a manual chat with the agent of a target, which may begin with a branch. Raises ChatError."""
         found = self._project.targets.get(target)
         if found is None:
@@ -491,7 +491,7 @@ class Workspace:
         self._generations = [*(other for other in self._generations if not other.done.done()), generation]
         return generation
 
-    def _create_chat_tools(self, target: Target, branch: Branch | None) -> ToolResponder | None:
+    def _create_chat_tools(self, target: Target, branch: ChatBranch | None) -> ToolResponder | None:
         """Create the simulated and replayed tools of a chat, with their own state and account. Raises ChatError."""
         ask = open_standalone_ask(target, self.settings.judge, judges=self._resources.open_judges)
         replay = branch.tool_recording if branch is not None and branch.turns and target.runs_in_worker else None
@@ -500,7 +500,7 @@ class Workspace:
         except PlanError as error:
             raise ChatError(str(error)) from error
 
-    def _create_chat_models(self, target: Target, branch: Branch | None) -> CaseModels | None:
+    def _create_chat_models(self, target: Target, branch: ChatBranch | None) -> CaseModels | None:
         """Create what records the model calls of a chat, and replays those of a branch; None for agents elsewhere."""
         settings = self.settings.replay
         if not target.has_recorded_models or (branch is None and settings.models == "live"):
@@ -546,7 +546,7 @@ class Workspace:
             files = [file for run_id in runs if (file := get_replay_file(history.run(run_id))) is not None]
         for file in files:
             with contextlib.suppress(StoreError):
-                if (recorded := Recording(file).read(Part.MODELS, job, RecordedModelCall)) is not None:
+                if (recorded := Recording(file).read(CallKind.MODELS, job, RecordedModelCall)) is not None:
                     yield recorded
 
     def history(self) -> History:

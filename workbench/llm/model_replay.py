@@ -20,7 +20,7 @@ from workbench.model.facts import Fact
 from workbench.model.identity import JobKey
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, make_os_error, shown_path
-from workbench.store.model_answers import Part, RecordedCalls, Recording, add_recording, sort_recording
+from workbench.store.model_answers import CallKind, RecordedCalls, Recording, add_recording, sort_recording
 
 if TYPE_CHECKING:
     import regex
@@ -67,7 +67,7 @@ class RequestRecording:
         recording = Recording(path) if path.exists() else None
         for name in () if recording is None else recording.blocks:
             with contextlib.suppress(StoreError):  # a block that is cut off: recording its case again replaces it
-                if recording is not None and (found := recording.read(Part.JUDGES, name.job, RecordedRequest)):
+                if recording is not None and (found := recording.read(CallKind.JUDGES, name.job, RecordedRequest)):
                     self._earlier[name.job] = found.calls
         try:
             path.open("a").close()
@@ -117,7 +117,7 @@ class RequestRecording:
 
     async def _write(self, job: JobKey | None, calls: tuple[RecordedRequest, ...]) -> None:
         self._earlier[job] = calls
-        await asyncio.to_thread(add_recording, self._path, RecordedCalls(Part.JUDGES, job, calls))
+        await asyncio.to_thread(add_recording, self._path, RecordedCalls(CallKind.JUDGES, job, calls))
 
     async def close(self) -> None:
         """Write the requests that belong to no case, and sort the file. Raises StoreError."""
@@ -133,7 +133,7 @@ class RequestReplay:
         self._path = path
         self._calls: dict[tuple[JobKey | None, str], deque[RecordedRequest]] = {}
         self._others: dict[str, RecordedRequest] = {}
-        for block in Recording(path).iter_part(Part.JUDGES, RecordedRequest):
+        for block in Recording(path).iter_part(CallKind.JUDGES, RecordedRequest):
             for call in block.calls:
                 self._calls.setdefault((block.job, call.request.key), deque()).append(call)
                 self._others.setdefault(call.request.key, call)

@@ -31,7 +31,7 @@ from workbench.metrics.trajectory import (
     unordered_match,
 )
 from workbench.model.results import Score
-from workbench.report.dialect_report import CaseDialects, DialectComparison, Reading
+from workbench.report.dialect_report import CaseDialects, DialectComparison, DialectReading
 
 DUPLICATES = "a call occurs more often on one side: matched one for one it counts once, by membership each time"
 ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK treats them as different"
@@ -100,7 +100,9 @@ def _explain_unknown(turn: Turn) -> str | None:
 
 def _compare_turn(turn: Turn) -> Iterator[DialectComparison]:
     for question in _QUESTIONS:
-        readings = tuple(Reading(rule.dialect, rule.name, rule.read(turn), rule.variant) for rule in question.rules)
+        readings = tuple(
+            DialectReading(rule.dialect, rule.name, rule.read(turn), rule.variant) for rule in question.rules
+        )
         yield _make_comparison(question, readings, _find_causes(question, [turn]))
 
 
@@ -115,13 +117,15 @@ def _compare_case(turns: Sequence[Turn]) -> Iterator[DialectComparison]:
         for rule in question.rules:
             scores = [rule.read(turn) for turn in turns]
             score = rule.of_case(scores, rule.read(joined))
-            readings.append(Reading(rule.dialect, rule.name, score, rule.variant))
+            readings.append(DialectReading(rule.dialect, rule.name, score, rule.variant))
             if score.value != _compute_mean(scores).value:
                 causes.append(WHOLE_CONVERSATION)
         yield _make_comparison(question, tuple(readings), causes)
 
 
-def _make_comparison(question: _Question, readings: tuple[Reading, ...], causes: Iterable[str]) -> DialectComparison:
+def _make_comparison(
+    question: _Question, readings: tuple[DialectReading, ...], causes: Iterable[str]
+) -> DialectComparison:
     differ = len({reading.score.value for reading in readings}) > 1
     return DialectComparison(question.text, readings, tuple(dict.fromkeys(causes)) if differ else ())
 

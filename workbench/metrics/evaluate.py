@@ -36,7 +36,7 @@ from workbench.metrics.metric_types import (
 from workbench.metrics.registry import PreparedCriteria, PreparedCriterion
 from workbench.metrics.text_process import TextTask
 from workbench.metrics.text_worker import TextScorer
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
 from workbench.model.identity import Dependencies
 from workbench.model.results import (
     InvocationScore,
@@ -62,7 +62,7 @@ _VERDICTS = {
 
 
 async def judge_custom(
-    view: CaseView, criterion: Criterion, metric: CustomMetric, call: CallCustom
+    view: CaseView, criterion: Criterion, metric: CustomMetricFunction, call: CallCustom
 ) -> list[MetricResult]:
     """Run a custom metric on the finished turns. An exception of the function makes the result an ERROR."""
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
@@ -79,7 +79,7 @@ async def judge_custom(
     return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 
-def _make_request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
+def _make_request(view: CaseView, criterion: Criterion, metric: CustomMetricFunction) -> CustomScoreRequest:
     subject = view.subject
     finished = [turn.result for turn in view.turns if turn.result is not None]
     actual = [result.invocation for result in finished]

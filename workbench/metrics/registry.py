@@ -32,7 +32,14 @@ from workbench.metrics.metric_types import (
     TextJudge,
     TurnJudge,
 )
-from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig, JudgeMetric
+from workbench.model.criteria import (
+    DEFAULT_CRITERIA,
+    Criterion,
+    CustomMetricFunction,
+    EvalConfig,
+    InvalidConfig,
+    JudgeMetric,
+)
 from workbench.model.evalset import EvalCase
 
 # Metrics by name, and prepared criteria.
@@ -79,7 +86,7 @@ class PreparedCriterion:
     rule: Rule
     info: MetricInfo | None = None
     judges: Sequence[tuple[Judge, Rule]] = ()
-    custom: CustomMetric | None = None
+    custom: CustomMetricFunction | None = None
     reason: str | None = None
     problems: Sequence[InvalidConfig] = ()
     waits: bool = False

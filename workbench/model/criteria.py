@@ -290,7 +290,7 @@ class Criterion(Fact):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class CustomMetric(Fact):
+class CustomMetricFunction(Fact):
     """A metric function of the user: a dotted path, run in the worker of the target.
 
     `lowest` and `highest` bound its scores if the configuration defines them; `extra` are unknown keys.
@@ -313,7 +313,7 @@ class EvalConfig(Fact):
     """
 
     criteria: tuple[Criterion, ...]
-    custom_metrics: dict[str, CustomMetric] = Field(default_factory=dict)
+    custom_metrics: dict[str, CustomMetricFunction] = Field(default_factory=dict)
     judge_metrics: dict[str, JudgeMetric] = Field(default_factory=dict)
     user_simulator_config: dict[str, Any] | None = None
     live_model_config: dict[str, Any] | None = None
@@ -401,10 +401,10 @@ def _read_bound(interval: Mapping[str, Any], *names: str, place: str) -> float |
     return value
 
 
-def _read_custom_metric(name: str, value: Any) -> CustomMetric:
+def _read_custom_metric(name: str, value: Any) -> CustomMetricFunction:
     place = f"custom_metrics.{name}"
     if isinstance(value, str):
-        return CustomMetric(path=value)
+        return CustomMetricFunction(path=value)
     code = get_member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
     path = code.get("name") if isinstance(code, Mapping) else None
     if not isinstance(path, str) or "." not in path:
@@ -415,7 +415,7 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
     value_info = get_member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
     interval = value_info.get("interval") if isinstance(value_info, Mapping) else None
     interval = interval if isinstance(interval, Mapping) else {}
-    return CustomMetric(
+    return CustomMetricFunction(
         path=path,
         description=str(value.get("description") or ""),
         lowest=_read_bound(interval, "min_value", "minValue", place=place),

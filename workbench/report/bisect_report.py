@@ -37,7 +37,7 @@ class Commit(NamedTuple):
         return self.id[:10]
 
 
-class Source(StrEnum):
+class SampleSource(StrEnum):
     """Where a sample comes from."""
 
     KNOWN = "known"  # a stored verdict that is current in the commit
@@ -45,7 +45,7 @@ class Source(StrEnum):
     EXECUTED = "executed"
 
 
-class Outcome(StrEnum):
+class CommitOutcome(StrEnum):
     """What is known of a commit."""
 
     PASSED = "passed"
@@ -96,7 +96,7 @@ class Sample:
     """
 
     status: CaseStatus
-    source: Source
+    source: SampleSource
     run_id: str
     execution: tuple[str, str, int]
     read_result: Callable[[], CaseResult | None]
@@ -105,12 +105,12 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class BisectStep:
     """A commit that was looked at. `reason` says why it was skipped. `suspects` is the number of those left
     after it; None before the search between two commits."""
 
     commit: Commit
-    outcome: Outcome
+    outcome: CommitOutcome
     samples: Sequence[Sample] = ()
     reason: str = ""
     suspects: int | None = None
@@ -126,7 +126,7 @@ class Step:
         return sum(sample.is_replayed for sample in self.samples)
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> SampleSource | None:
         """Where its last sample comes from; None without samples."""
         return self.samples[-1].source if self.samples else None
 
@@ -157,7 +157,7 @@ class BisectReport:
     repeats: int
     suspects: Sequence[Suspect]
     confidence: float | None
-    steps: Sequence[Step]
+    steps: Sequence[BisectStep]
     executions: int
     notices: Sequence[str]
     doubt: str = ""
@@ -178,14 +178,14 @@ class BisectReport:
 # As text.
 
 
-def step_line(step: Step) -> str:
+def step_line(step: BisectStep) -> str:
     """Return a line about a commit that was looked at."""
     return f"{step.commit.short}  {describe_step(step)}  {_safe(step.commit.subject)}"
 
 
-def describe_step(step: Step) -> str:
+def describe_step(step: BisectStep) -> str:
     """Describe what is known of a commit, and where it comes from."""
-    if step.outcome is Outcome.SKIPPED:
+    if step.outcome is CommitOutcome.SKIPPED:
         return f"skipped: {_safe(step.reason)[:_REASON]}"
     parts = [step.outcome.value]
     if len(step.samples) > 1:
@@ -239,17 +239,17 @@ def describe_certainty(report: BisectReport) -> str:
 def describe_work(report: BisectReport) -> str:
     """Say how many commits were searched, and how many executions that took."""
     counts = Counter(step.source for step in report.steps if step.source is not None)
-    skipped = sum(step.outcome is Outcome.SKIPPED for step in report.steps)
+    skipped = sum(step.outcome is CommitOutcome.SKIPPED for step in report.steps)
     parts = [
         f"{pluralise(report.commits, 'commit')} after {report.good.short} up to {report.bad.short}",
         pluralise(report.executions, "execution"),
-        f"{pluralise(counts[Source.KNOWN], 'verdict')} known",
+        f"{pluralise(counts[SampleSource.KNOWN], 'verdict')} known",
     ]
     replayed = sum(step.replayed for step in report.steps)
     if replayed:
         parts.append(f"{pluralise(replayed, 'verdict')} on recorded answers of models")
-    if counts[Source.SCORED]:
-        parts.append(f"{counts[Source.SCORED]} scored again")
+    if counts[SampleSource.SCORED]:
+        parts.append(f"{counts[SampleSource.SCORED]} scored again")
     if skipped:
         parts.append(f"{skipped} skipped")
     return ", ".join(parts)
@@ -343,7 +343,7 @@ def _commit_record(commit: Commit) -> dict[str, Any]:
     return {"id": commit.id, "author": commit.author, "date": commit.date, "subject": redact(commit.subject)}
 
 
-def _step_record(step: Step) -> dict[str, Any]:
+def _step_record(step: BisectStep) -> dict[str, Any]:
     return {
         "commit": step.commit.id,
         "outcome": step.outcome.value,

@@ -26,7 +26,7 @@ from workbench.report.run_report import PARTLY_JUDGED, find_reason
 from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 from workbench.report.text_report import make_safe
 from workbench.store.datasets.dataset_lint import Label, LabelValue
-from workbench.store.datasets.dataset_rows import Fault
+from workbench.store.datasets.dataset_rows import ValueFault
 from workbench.store.errors import StoreError, raise_all
 
 # Labels: verdicts, choices or ratings, checked against the possible scores of the judge.
@@ -261,14 +261,16 @@ def calibrate(
         for label in dict.fromkeys(pair.label for pair in found):
             expected = validate_label(label.label, kinds[name], finder.bounds[name], name=name)
             if expected is not None:
-                errors.append(label.error(Fault("label", label_text(label.label), expected)))
+                errors.append(label.error(ValueFault("label", label_text(label.label), expected)))
     raise_all(sorted(errors, key=lambda error: (error.line or 0, error.column or 0)))
     return [_build_calibration(name, found, kind=kinds[name]) for name, found in pairs.items()]
 
 
 def _check_duplicate(label: Label, *, earlier: int) -> None:
     if earlier != label.row:
-        raise label.error(Fault("label", f"a duplicate of the label in row {earlier}", "one label for each subject"))
+        raise label.error(
+            ValueFault("label", f"a duplicate of the label in row {earlier}", "one label for each subject")
+        )
 
 
 class _Finder:
@@ -293,17 +295,17 @@ class _Finder:
         """Return the criterion of a label. Raises StoreError."""
         if label.criterion is not None and self._criterion not in (None, label.criterion):
             expected = f"{self._criterion!r}, as given by --criterion, or nothing"
-            raise label.error(Fault("criterion", repr(label.criterion), expected))
+            raise label.error(ValueFault("criterion", repr(label.criterion), expected))
         name = label.criterion or self._criterion
         if name is None and len(self._criteria) == 1:
             return self._criteria[0]
         known = ", ".join(self._criteria) or f"a run with judge models; {self._run} has none"
         if name is None:
-            raise label.error(Fault("criterion", "nothing", f"one of {known}" if self._criteria else known))
+            raise label.error(ValueFault("criterion", "nothing", f"one of {known}" if self._criteria else known))
         if name not in self._criteria:
             found = f"{name!r}, which no model judged in {self._run}"
             expected = f"one of {known}{suggest_name(name, self._criteria)}" if self._criteria else known
-            raise label.error(Fault("criterion", found, expected))
+            raise label.error(ValueFault("criterion", found, expected))
         return name
 
     def find_opinions(self, label: Label, criterion: str) -> Iterator[tuple[Place, _JudgeOpinion]]:
@@ -318,7 +320,7 @@ class _Finder:
             number = _find_turn(label, metric)
             if number is None:
                 if label.rubric is not None:
-                    raise label.error(Fault("turn", "nothing", "the turn in which the rubric was judged"))
+                    raise label.error(ValueFault("turn", "nothing", "the turn in which the rubric was judged"))
                 yield place, _read_case_opinion(metric)
                 continue
             turn = metric.per_invocation[number]
@@ -332,21 +334,21 @@ class _Finder:
         found = self._by_id.get(label.eval_id, [])
         if not found:
             expected = f"the id of one of its cases{suggest_name(label.eval_id, self._by_id)}"
-            raise label.error(Fault("eval_id", f"{label.eval_id!r}, which {self._run} does not have", expected))
+            raise label.error(ValueFault("eval_id", f"{label.eval_id!r}, which {self._run} does not have", expected))
         if label.eval_set is not None:
             names = {result.case.eval_set for result in found}
             found = [result for result in found if result.case.eval_set == label.eval_set]
             if not found:
-                raise label.error(Fault("eval_set", repr(label.eval_set), f"one of {', '.join(sorted(names))}"))
+                raise label.error(ValueFault("eval_set", repr(label.eval_set), f"one of {', '.join(sorted(names))}"))
         if len({result.case for result in found}) > 1:
             raise label.error(
-                Fault("eval_id", f"{label.eval_id!r}, which several eval sets have", "the eval set in `eval_set`")
+                ValueFault("eval_id", f"{label.eval_id!r}, which several eval sets have", "the eval set in `eval_set`")
             )
         if label.repeat is None:
             return found
         chosen = [result for result in found if result.repeat == label.repeat - 1]
         if not chosen:
-            raise label.error(Fault("repeat", str(label.repeat), f"a number from 1 to {len(found)}"))
+            raise label.error(ValueFault("repeat", str(label.repeat), f"a number from 1 to {len(found)}"))
         return chosen
 
 
@@ -355,7 +357,7 @@ def _find_turn(label: Label, metric: MetricResult) -> int | None:
     turns = metric.per_invocation
     if label.turn is not None:
         if label.turn > len(turns):
-            raise label.error(Fault("turn", str(label.turn), f"a number from 1 to {len(turns)}"))
+            raise label.error(ValueFault("turn", str(label.turn), f"a number from 1 to {len(turns)}"))
         return label.turn - 1
     judged = [number for number, turn in enumerate(turns) if turn.judgement is not None]
     return judged[0] if len(judged) == 1 else None
@@ -388,7 +390,7 @@ def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
     rubric = rubrics.get(label.rubric or "")
     if rubric is None:
         expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, because none was judged in this turn"
-        raise label.error(Fault("rubric", repr(label.rubric), expected))
+        raise label.error(ValueFault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
         return _JudgeOpinion(None, None, "", False, ())
     read, asked = rubric.yes + rubric.no, len(turn.judgement.samples)

@@ -32,8 +32,8 @@ from workbench.report.run_report import (
 )
 from workbench.report.significance import (
     Count,
-    Finding,
     PairedTest,
+    Significance,
     StratifiedTest,
     compare_pass_rates,
     compare_repeats,
@@ -43,7 +43,7 @@ from workbench.report.significance import (
     explain_repeats,
     explain_scores,
 )
-from workbench.report.text_report import Style, cell_length
+from workbench.report.text_report import TableStyle, cell_length
 from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
 from workbench.store.history.history_codec import MetricNumbers
@@ -134,7 +134,7 @@ _WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, C
 _SAME_SCORE = 1e-9
 
 
-class Change(StrEnum):
+class VerdictChange(StrEnum):
     """The change of a case from the earlier to the later run, the most urgent first."""
 
     REGRESSION = "regression"  # passed before, does not pass now
@@ -146,12 +146,12 @@ class Change(StrEnum):
     SAME = "same"
 
 
-FLIPS = (Change.REGRESSION, Change.FLAKY, Change.FIX)
+FLIPS = (VerdictChange.REGRESSION, VerdictChange.FLAKY, VerdictChange.FIX)
 """Changes of the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """The verdict on one case in one run, from its repeats in order."""
 
     statuses: tuple[CaseStatus, ...]
@@ -216,9 +216,9 @@ class ComparedCase:
     """One case in both runs; None if a run does not have it."""
 
     case: CaseKey
-    before: Verdict | None
-    after: Verdict | None
-    change: Change
+    before: RunVerdict | None
+    after: RunVerdict | None
+    change: VerdictChange
     reason: str = ""  # why it counts as flaky
 
     @property
@@ -269,7 +269,7 @@ class RunComparison:
     after: StoredRun
     cases: Sequence[ComparedCase]
     configuration_changes: Sequence[str]  # criteria, versions and options that differ, in sentences
-    counts: Mapping[Change, int]
+    counts: Mapping[VerdictChange, int]
     pass_rates: PairedTest | None
     metrics: Mapping[str, PairedTest]
     is_selected: bool
@@ -280,10 +280,10 @@ class RunComparison:
         """True if the pass rate, or a criterion with a threshold, got worse by more than chance explains."""
         deciding = _list_deciding(self.cases)
         limited = {name for case in self.cases for each in (case.before, case.after) if each for name in each.limited}
-        has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Finding.LOWER
-        has_worse_rate |= self.repeats is not None and self.repeats.finding is Finding.LOWER
+        has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Significance.LOWER
+        has_worse_rate |= self.repeats is not None and self.repeats.finding is Significance.LOWER
         return has_worse_rate or any(
-            test.finding is (Finding.HIGHER if name in limited else Finding.LOWER)
+            test.finding is (Significance.HIGHER if name in limited else Significance.LOWER)
             for name, test in self.metrics.items()
             if name in deciding
         )
@@ -309,7 +309,7 @@ class RunComparison:
             for case in self.cases
         )
 
-    def select(self, *changes: Change) -> list[ComparedCase]:
+    def select(self, *changes: VerdictChange) -> list[ComparedCase]:
         """Return the cases with one of these changes."""
         return [case for case in self.cases if case.change in changes]
 
@@ -352,17 +352,17 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
 def compare_runs(
     before: StoredRun,
     after: StoredRun,
-    verdicts_before: Mapping[CaseKey, Verdict],
-    verdicts_after: Mapping[CaseKey, Verdict],
+    verdicts_before: Mapping[CaseKey, RunVerdict],
+    verdicts_after: Mapping[CaseKey, RunVerdict],
     *,
     earlier: Earlier,
 ) -> RunComparison:
     """Compare two runs by their verdicts. `earlier` is called only for cases whose verdict changed."""
     keys = {**dict.fromkeys(verdicts_before), **dict.fromkeys(verdicts_after)}
     cases = [_compare_case(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
-    order = {change: place for place, change in enumerate(Change)}
+    order = {change: place for place, change in enumerate(VerdictChange)}
     cases.sort(key=lambda item: (order[item.change], item.case.target, item.case.eval_set, item.case.eval_id))
-    counts = dict.fromkeys(Change, 0)
+    counts = dict.fromkeys(VerdictChange, 0)
     for case in cases:
         counts[case.change] += 1
     is_selected = _has_selected_cases(cases)
@@ -430,7 +430,7 @@ def _list_deciding(cases: Sequence[ComparedCase]) -> frozenset[str]:
 
 def collect_verdicts(
     jobs: Iterable[tuple[StoredJob, Sequence[MetricNumbers]] | StoredScores],
-) -> dict[CaseKey, Verdict]:
+) -> dict[CaseKey, RunVerdict]:
     """Return the verdict on each case of a run, in the order in which the cases ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
     known: dict[tuple[str, ...], frozenset[str]] = {}  # most cases have the same metrics
@@ -469,7 +469,7 @@ class _Repeat(NamedTuple):
     limited: frozenset[str]
 
 
-def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
+def _verdict(repeats: Sequence[_Repeat]) -> RunVerdict:
     newest = repeats[-1].job
     if len(repeats) == 1:
         _, _, means, deciding, limited = repeats[0]
@@ -481,7 +481,7 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
         means = {name: sum(values) / len(values) for name, values in scores.items()}
         deciding = frozenset().union(*(repeat.deciding for repeat in repeats))
         limited = frozenset().union(*(repeat.limited for repeat in repeats))
-    return Verdict(
+    return RunVerdict(
         statuses=tuple([repeat.job.status for repeat in repeats]),
         scores=means,
         deciding=deciding,
@@ -495,19 +495,19 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
     )
 
 
-def _compare_case(case: CaseKey, before: Verdict | None, after: Verdict | None, earlier: Earlier) -> ComparedCase:
+def _compare_case(case: CaseKey, before: RunVerdict | None, after: RunVerdict | None, earlier: Earlier) -> ComparedCase:
     if before is None:
-        return ComparedCase(case, before, after, Change.NEW)
+        return ComparedCase(case, before, after, VerdictChange.NEW)
     if after is None:
-        return ComparedCase(case, before, after, Change.GONE)
+        return ComparedCase(case, before, after, VerdictChange.GONE)
     if before.is_mixed or after.is_mixed:
-        return ComparedCase(case, before, after, Change.FLAKY, "its repeats disagree")
+        return ComparedCase(case, before, after, VerdictChange.FLAKY, "its repeats disagree")
     if before.is_passed is after.is_passed:
-        change = Change.SAME if before.status is after.status else Change.OTHER
+        change = VerdictChange.SAME if before.status is after.status else VerdictChange.OTHER
         return ComparedCase(case, before, after, change)
     if is_alternating([before.is_passed, *_list_passed(earlier(case))]):
-        return ComparedCase(case, before, after, Change.FLAKY, "it also alternated in earlier runs")
-    return ComparedCase(case, before, after, Change.FIX if after.is_passed else Change.REGRESSION)
+        return ComparedCase(case, before, after, VerdictChange.FLAKY, "it also alternated in earlier runs")
+    return ComparedCase(case, before, after, VerdictChange.FIX if after.is_passed else VerdictChange.REGRESSION)
 
 
 def is_alternating(passed: Sequence[bool]) -> bool:
@@ -520,7 +520,7 @@ def _list_passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
     return [all(status is CaseStatus.PASSED for status in statuses) for statuses in runs]
 
 
-def _has_different_key(before: Verdict | None, after: Verdict | None, key: Callable[[Verdict], str]) -> bool:
+def _has_different_key(before: RunVerdict | None, after: RunVerdict | None, key: Callable[[RunVerdict], str]) -> bool:
     if before is None or after is None:
         return False
     return bool(key(before) and key(after)) and key(before) != key(after)
@@ -529,33 +529,35 @@ def _has_different_key(before: Verdict | None, after: Verdict | None, key: Calla
 # A comparison of two runs as text for people and as a versioned JSON document.
 
 CHANGE_SYMBOLS = {
-    Change.REGRESSION: "▼",
-    Change.FLAKY: "~",
-    Change.FIX: "▲",
-    Change.OTHER: "±",
-    Change.NEW: "+",
-    Change.GONE: "-",
-    Change.SAME: "=",
+    VerdictChange.REGRESSION: "▼",
+    VerdictChange.FLAKY: "~",
+    VerdictChange.FIX: "▲",
+    VerdictChange.OTHER: "±",
+    VerdictChange.NEW: "+",
+    VerdictChange.GONE: "-",
+    VerdictChange.SAME: "=",
 }
 _COLOURS = {
-    Change.REGRESSION: "31",
-    Change.FLAKY: "33",
-    Change.FIX: "32",
-    Change.OTHER: "35",
-    Change.NEW: "36",
-    Change.GONE: "2",
-    Change.SAME: "2",
+    VerdictChange.REGRESSION: "31",
+    VerdictChange.FLAKY: "33",
+    VerdictChange.FIX: "32",
+    VerdictChange.OTHER: "35",
+    VerdictChange.NEW: "36",
+    VerdictChange.GONE: "2",
+    VerdictChange.SAME: "2",
 }
-_WORD_WIDTH = max(map(len, Change))
+_WORD_WIDTH = max(map(len, VerdictChange))
 _NAME_WIDTH = 48
 
 
-def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool) -> list[str]:
+def comparison_lines(comparison: RunComparison, *, style: TableStyle, show_same: bool) -> list[str]:
     """Return the comparison for people. `show_same` also lists unchanged cases."""
     lines = [style.paint(significance_text(comparison), "1"), ""]
     lines += [_run_line("before", comparison.before), _run_line("after", comparison.after)]
     lines += [f"  {_safe(sentence)}" for sentence in comparison.configuration_changes]
-    shown = [case for case in comparison.cases if show_same or case.change is not Change.SAME or case.changed_scores]
+    shown = [
+        case for case in comparison.cases if show_same or case.change is not VerdictChange.SAME or case.changed_scores
+    ]
     if shown:
         lines.append("")
     width = min(max((cell_length(_name(case)) for case in shown), default=0), _NAME_WIDTH)
@@ -582,7 +584,7 @@ def forgotten_text(comparison: RunComparison) -> str:
 
 def changes_text(comparison: RunComparison) -> str:
     """Return the number of cases by change: `1 regression, 2 fixes, 7 same`."""
-    words = {Change.REGRESSION: "regressions", Change.FIX: "fixes"}
+    words = {VerdictChange.REGRESSION: "regressions", VerdictChange.FIX: "fixes"}
     counts = [
         f"{count} {words.get(change, change.value) if count != 1 else change.value}"
         for change, count in comparison.counts.items()
@@ -605,7 +607,7 @@ def significance_text(comparison: RunComparison) -> str:
     repeats = comparison.repeats
     if (
         repeats is not None
-        and repeats.finding is not Finding.CANNOT_TELL
+        and repeats.finding is not Significance.CANNOT_TELL
         and (test is None or test.finding is not repeats.finding)
     ):
         sentence += f"; {explain_repeats(repeats)}"
@@ -616,7 +618,7 @@ def significance_text(comparison: RunComparison) -> str:
     return sentence
 
 
-def verdict_text(verdict: Verdict | None) -> str:
+def verdict_text(verdict: RunVerdict | None) -> str:
     """Return the status and, for several repeats, the number of passed ones."""
     if verdict is None:
         return "not run"
@@ -633,7 +635,7 @@ def score_change_text(score: ScoreChange) -> str:
     return " → ".join("no score" if each is None else format_measured(score.name, each) for each in both)
 
 
-_CHANGES_IN_MARKDOWN = (*FLIPS, Change.OTHER)
+_CHANGES_IN_MARKDOWN = (*FLIPS, VerdictChange.OTHER)
 _MOST_ROWS = 100
 """Rows of a table: a comment on GitHub has at most 65,536 characters."""
 
@@ -718,7 +720,7 @@ def _run_line(word: str, run: StoredRun) -> str:
     return f"{word:<6}  {_safe(run.run_id)}  {time_text(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
 
 
-def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str]:
+def _case_lines(case: ComparedCase, *, style: TableStyle, width: int) -> Iterator[str]:
     word = style.paint(f"{CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD_WIDTH}}", _COLOURS[case.change])
     name = _name(case)
     padding = " " * max(width - cell_length(name), 0)
@@ -785,7 +787,7 @@ def _case_record(case: ComparedCase) -> dict[str, Any]:
     }
 
 
-def _verdict_record(verdict: Verdict | None) -> dict[str, Any] | None:
+def _verdict_record(verdict: RunVerdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {

@@ -72,7 +72,7 @@ STATUS_NAMES: Mapping[PartStatus, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CoveragePart:
     """One part. `place` is the file and line that define it, relative to the project; empty if it is unknown.
 
     `cases` reach it with a current record, `stale_cases` only with a stale one.
@@ -97,12 +97,12 @@ class ArgumentValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class CoverageSection:
     """The parts of one agent, or of the code. `targets` are the targets with this agent, or with this code."""
 
     title: str
     targets: Sequence[str]
-    parts: Sequence[Part]
+    parts: Sequence[CoveragePart]
     arguments: Sequence[ArgumentValues] = ()
     notes: Sequence[str] = ()
 
@@ -123,16 +123,16 @@ class Coverage:
     current: int
     stale: Sequence[UncertainCase]
     unknown: Sequence[UncertainCase]
-    sections: Sequence[Section]
+    sections: Sequence[CoverageSection]
 
 
-def count_reached(parts: Iterable[Part]) -> tuple[int, int]:
+def count_reached(parts: Iterable[CoveragePart]) -> tuple[int, int]:
     """Return how many parts a current record reaches, and how many there are."""
     statuses = [part.status for part in parts]
     return statuses.count(PartStatus.REACHED), len(statuses)
 
 
-def group_by_kind(parts: Sequence[Part]) -> Iterator[tuple[PartKind, list[Part]]]:
+def group_by_kind(parts: Sequence[CoveragePart]) -> Iterator[tuple[PartKind, list[CoveragePart]]]:
     """Yield the parts of each kind."""
     for kind, found in groupby(parts, key=lambda part: part.kind):
         yield kind, list(found)
@@ -185,7 +185,7 @@ def uncertain_lines(coverage: Coverage) -> Iterator[str]:
             yield f"  {what}, {_safe(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
 
 
-def describe_part(part: Part) -> str:
+def describe_part(part: CoveragePart) -> str:
     """Describe a part in one line: its status, its name and place, and the cases that reach it."""
     place = f" ({_safe(part.place)})" if part.place else ""
     if part.kind is PartKind.EXPECTED_TOOL:
@@ -197,9 +197,9 @@ def describe_part(part: Part) -> str:
     return f"{status}: {_safe(part.name)}{place}{cases}"
 
 
-def _join_transfers(parts: Iterable[Part]) -> Iterator[Part]:
+def _join_transfers(parts: Iterable[CoveragePart]) -> Iterator[CoveragePart]:
     """Join the transfers of an agent that nothing reaches: `a → b, c`. Each agent may hand over to many others."""
-    joined: dict[tuple[object, ...], Part] = {}
+    joined: dict[tuple[object, ...], CoveragePart] = {}
     for number, part in enumerate(parts):
         sender, arrow, receiver = part.name.partition(" → ")
         is_joined = part.kind is PartKind.TRANSFER and arrow and not (part.cases or part.stale_cases)
@@ -209,7 +209,7 @@ def _join_transfers(parts: Iterable[Part]) -> Iterator[Part]:
     yield from joined.values()
 
 
-def argument_lines(section: Section, *, show_all: bool) -> Iterator[str]:
+def argument_lines(section: CoverageSection, *, show_all: bool) -> Iterator[str]:
     """Yield the arguments with values that occur in one expected call only; with `show_all` all such values."""
     rare = [each for each in section.arguments if each.once]
     if rare:
@@ -308,7 +308,7 @@ def _uncertain_record(each: UncertainCase) -> Mapping[str, str]:
     return {"case": redact(str(each.case)), "target": each.case.target, "reason": redact(each.reason)}
 
 
-def describe_gaps(parts: Iterable[Part]) -> str:
+def describe_gaps(parts: Iterable[CoveragePart]) -> str:
     """Describe what no case reaches as the topic of generated scenarios; empty if nothing can be asked for.
 
     Functions and files are left out: a user of the agent does not see them.

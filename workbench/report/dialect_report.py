@@ -45,7 +45,7 @@ POLICIES = (
 )
 
 
-class Reading(NamedTuple):
+class DialectReading(NamedTuple):
     """The score of one rule of one dialect. `variant` separates readings of the same rule."""
 
     dialect: str
@@ -58,7 +58,7 @@ class DialectComparison(NamedTuple):
     """Rules of several dialects that measure the same. `causes` say why they disagree; empty if they agree."""
 
     question: str
-    readings: tuple[Reading, ...]
+    readings: tuple[DialectReading, ...]
     causes: tuple[str, ...] = ()
 
 
@@ -155,7 +155,7 @@ def rule_texts(comparison: DialectComparison) -> Iterator[str]:
         yield f"{dialect} {rule} {', '.join(scores)}"
 
 
-def _score_text(reading: Reading) -> str:
+def _score_text(reading: DialectReading) -> str:
     return "undefined" if reading.score.value is None else f"{reading.score.value:.3g}"
 
 

@@ -38,8 +38,8 @@ from workbench.model.run_events import RunSummary
 from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import (
-    Change,
     Difference,
+    PassageChange,
     compare_words,
     find_differences,
     find_state_differences,
@@ -569,7 +569,7 @@ def difference_lines(difference: RequestDifference) -> list[str]:
     return [f"{difference.heading}: {first}", *(f"    {line}" for line in more), *hint]
 
 
-_WORD_SIGNS = {Change.SAME: ("", ""), Change.REMOVED: ("[-", "-]"), Change.ADDED: ("{+", "+}")}
+_WORD_SIGNS = {PassageChange.SAME: ("", ""), PassageChange.REMOVED: ("[-", "-]"), PassageChange.ADDED: ("{+", "+}")}
 
 
 def _format_words(before: str, now: str) -> str:
@@ -578,9 +578,9 @@ def _format_words(before: str, now: str) -> str:
     for change, words in compare_words(before, now):
         blanks = words[: len(words) - len(words.lstrip(" "))]
         opening, closing = _WORD_SIGNS[change]
-        shared = change is Change.ADDED and removed.startswith(blanks)  # they replace words with the same blanks
+        shared = change is PassageChange.ADDED and removed.startswith(blanks)  # they replace words with the same blanks
         text += f"{'' if shared else blanks}{opening}{words[len(blanks) :]}{closing}"
-        removed = words if change is Change.REMOVED else ""
+        removed = words if change is PassageChange.REMOVED else ""
     return text
 
 

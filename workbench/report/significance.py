@@ -66,7 +66,7 @@ class Interval(NamedTuple):
         return Interval(self.low**k, self.high**k)
 
 
-class Finding(StrEnum):
+class Significance(StrEnum):
     """The result of a test."""
 
     HIGHER = "higher"
@@ -100,13 +100,13 @@ class PairedTest:
         return self.after - self.before
 
     @property
-    def finding(self) -> Finding:
+    def finding(self) -> Significance:
         """The result, by the p-value, then by the interval."""
         if self.p_value < ALPHA:
-            return Finding.HIGHER if self.difference > 0 else Finding.LOWER
+            return Significance.HIGHER if self.difference > 0 else Significance.LOWER
         if self.margin is not None and self.interval is not None and self.interval.lies_within(self.margin):
-            return Finding.NO_DIFFERENCE
-        return Finding.CANNOT_TELL
+            return Significance.NO_DIFFERENCE
+        return Significance.CANNOT_TELL
 
 
 class Count(NamedTuple):
@@ -131,11 +131,11 @@ class StratifiedTest:
     p_value: float
 
     @property
-    def finding(self) -> Finding:
+    def finding(self) -> Significance:
         """The result, by the p-value."""
         if self.p_value >= ALPHA:
-            return Finding.CANNOT_TELL
-        return Finding.HIGHER if self.after > self.before else Finding.LOWER
+            return Significance.CANNOT_TELL
+        return Significance.HIGHER if self.after > self.before else Significance.LOWER
 
 
 # Tests of the same cases in two runs.
@@ -485,12 +485,12 @@ def explain_pass_rates(test: PairedTest) -> str:
     numbers = f"over {pluralise(test.cases, 'case')} ({bounds}{format_p_value(test.p_value)})"
     points = f"{100 * SMALLEST_DIFFERENCE:.0f} points"
     match test.finding:
-        case Finding.HIGHER:
+        case Significance.HIGHER:
             return f"better: the pass rate rose by {100 * test.difference:.1f} points {numbers}"
-        case Finding.LOWER:
+        case Significance.LOWER:
             return f"worse: the pass rate fell by {-100 * test.difference:.1f} points {numbers}"
     changed = f"the pass rate changed by {format_points(test.difference)} points {numbers}"
-    if test.finding is Finding.NO_DIFFERENCE:
+    if test.finding is Significance.NO_DIFFERENCE:
         return f"no difference of {points} or more: {changed}"
     if test.needed is None:
         return f"cannot tell: {changed}"
@@ -501,7 +501,7 @@ def explain_pass_rates(test: PairedTest) -> str:
 
 def explain_repeats(test: StratifiedTest) -> str:
     """Say in a sentence how often these very cases passed."""
-    word = "more" if test.finding is Finding.HIGHER else "less"
+    word = "more" if test.finding is Significance.HIGHER else "less"
     points, p_value = format_points(test.after - test.before), format_p_value(test.p_value)
     return f"these very cases pass {word} often, by {points} points ({p_value}, within their repeats)"
 

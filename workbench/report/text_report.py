@@ -462,7 +462,7 @@ _COLOURS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Style:
+class TableStyle:
     """The style of a table: `colour` for terminals; `verbose` adds samples, tracebacks and the agent's output.
 
     If the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
@@ -480,7 +480,7 @@ class Style:
 class VerdictTable:
     """Formats the table of one run. The cases must be grouped by set."""
 
-    def __init__(self, *, style: Style, name_width: int, criteria: Mapping[str, EvalConfig]) -> None:
+    def __init__(self, *, style: TableStyle, name_width: int, criteria: Mapping[str, EvalConfig]) -> None:
         self._style = style
         self._name_width = name_width
         self._criteria = criteria

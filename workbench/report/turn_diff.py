@@ -500,7 +500,7 @@ _TOKEN = re.compile(rf"\s*(?:[{_ALONE}]|(?:(?![{_ALONE}])\w)+|[^\w\s])|\s+")
 _ENDS = frozenset(".!?。！？")
 
 
-class Change(Enum):
+class PassageChange(Enum):
     """The change of a passage."""
 
     SAME = "same"
@@ -511,14 +511,14 @@ class Change(Enum):
 class Passage(NamedTuple):
     """A part of one or both texts."""
 
-    change: Change
+    change: PassageChange
     text: str
 
 
 def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
     """Compare two texts. Without the added passages the result is `expected`, without the removed ones `actual`."""
     if expected == actual:
-        return (Passage(Change.SAME, expected),) if expected else ()
+        return (Passage(PassageChange.SAME, expected),) if expected else ()
     return tuple(_merge_passages(_compare_long(expected, actual)))
 
 
@@ -576,28 +576,28 @@ def _compare(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
             continue
         for one, other, key in zip(left[low:high], right[start:stop], keys[low:high], strict=True):
             if one == other:
-                yield Passage(Change.SAME, one)
+                yield Passage(PassageChange.SAME, one)
             elif key:
                 yield from _make_changed([one[: one.index(key)]], [other[: other.index(key)]])
-                yield Passage(Change.SAME, key)
+                yield Passage(PassageChange.SAME, key)
             else:
                 yield from _make_changed([one], [other])
 
 
 def _make_same(tokens: Sequence[str]) -> Iterator[Passage]:
-    yield Passage(Change.SAME, "".join(tokens))
+    yield Passage(PassageChange.SAME, "".join(tokens))
 
 
 def _make_changed(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
-    yield Passage(Change.REMOVED, "".join(left))
-    yield Passage(Change.ADDED, "".join(right))
+    yield Passage(PassageChange.REMOVED, "".join(left))
+    yield Passage(PassageChange.ADDED, "".join(right))
 
 
 def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
     """Merge adjacent passages of one kind. Between two equal passages, the removed one comes before the added one."""
-    texts: dict[Change, list[str]] = {change: [] for change in Change}
+    texts: dict[PassageChange, list[str]] = {change: [] for change in PassageChange}
 
-    def flush(*changes: Change) -> Iterator[Passage]:
+    def flush(*changes: PassageChange) -> Iterator[Passage]:
         for change in changes:
             if text := "".join(texts[change]):
                 yield Passage(change, text)
@@ -606,12 +606,12 @@ def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
     for change, text in passages:
         if not text:
             continue
-        if change is Change.SAME:
-            yield from flush(Change.REMOVED, Change.ADDED)
+        if change is PassageChange.SAME:
+            yield from flush(PassageChange.REMOVED, PassageChange.ADDED)
         else:
-            yield from flush(Change.SAME)
+            yield from flush(PassageChange.SAME)
         texts[change].append(text)
-    yield from flush(Change.SAME, Change.REMOVED, Change.ADDED)
+    yield from flush(PassageChange.SAME, PassageChange.REMOVED, PassageChange.ADDED)
 
 
 def _count_shared(left: Sequence[str], right: Sequence[str]) -> int:

@@ -147,7 +147,7 @@ _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 @dataclass(frozen=True)
-class Difference:
+class RequestMismatch:
     """The first difference of a request to a recorded one.
 
     `what` is the part that differs, such as `instruction, line 4` or `message 3 (user)`. `before` and `now` are the
@@ -184,7 +184,7 @@ class Difference:
         return "a random number" if self.path.rpartition(".")[2] == "seed" else None
 
 
-def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:
+def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[RequestMismatch]:
     """Find the differences of a request to a recorded one; empty if they are equal.
 
     First are the model and its address, then the instruction, the tools, the messages, and the other parameters.
@@ -216,7 +216,7 @@ _NOTHING = object()
 
 def _describe_difference(
     place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Difference:
+) -> RequestMismatch:
     path = ".".join(place)
     is_json = any(value is not _NOTHING and not isinstance(value, str) for value in (before, now))
     was, is_now = (_format_value(value, as_json=is_json) for value in (before, now))
@@ -224,7 +224,7 @@ def _describe_difference(
     if was is not None and is_now is not None and "\n" in was + is_now:
         line, was, is_now = _trim_lines(was, is_now)
         what = f"{what}, line {line}"
-    return Difference(what, path, was, is_now, is_json)
+    return RequestMismatch(what, path, was, is_now, is_json)
 
 
 def _format_value(value: Any, *, as_json: bool) -> str | None:

@@ -37,7 +37,7 @@ from workbench.simulation.model_requests import (
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.model_answers import (
     BlockName,
-    Part,
+    CallKind,
     RecordedCalls,
     RecordedModelCall,
     RecordedModels,
@@ -509,7 +509,7 @@ class CaseModels:
             for _, call in sorted(self._calls.items())
             if _has_ended(call)
         ]
-        return RecordedCalls(Part.MODELS, self.job, tuple(calls))
+        return RecordedCalls(CallKind.MODELS, self.job, tuple(calls))
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request, if possible one that can be replayed."""
@@ -582,7 +582,7 @@ class _RecordedFile:
     @cached_property
     def targets(self) -> Set[str]:
         """The agents whose model calls the file has."""
-        jobs = (block.job for block in self._recording.blocks if block.part is Part.MODELS)
+        jobs = (block.job for block in self._recording.blocks if block.part is CallKind.MODELS)
         return {job.case.target for job in jobs if job is not None}
 
     @cached_property
@@ -590,7 +590,7 @@ class _RecordedFile:
         """The recorded cases by the identity of their first request."""
         found: dict[str, BlockName] = {}
         for block in self._recording.blocks:
-            if block.part is Part.MODELS and block.job is not None:
+            if block.part is CallKind.MODELS and block.job is not None:
                 call = self._recording.read_first_call(block, RecordedModelCall)
                 if call is not None:
                     found.setdefault(_identify_recorded(call, self._rules), block)
@@ -599,7 +599,7 @@ class _RecordedFile:
     def explain_lack(self, job: JobKey, first_request: str) -> str:
         """Return what the file has instead of a repeat: other repeats, another agent, or a case of another name."""
         name, case = shown_path(self._recording.path), job.case
-        blocks = [each for each in self._recording.blocks if each.part is Part.MODELS]
+        blocks = [each for each in self._recording.blocks if each.part is CallKind.MODELS]
         recorded = [each.job.case for each in blocks if each.job is not None]
         if case in recorded:
             lack = f"calls of this case, but none of repeat {job.repeat + 1}"
@@ -633,7 +633,7 @@ _MOST_NAMED = 100
 def _list_jobs(path: Path) -> Set[JobKey | None]:
     """List the repeats whose model calls a file has, if there is one."""
     blocks = Recording(path).blocks if path.exists() else ()
-    return {each.job for each in blocks if each.part is Part.MODELS}
+    return {each.job for each in blocks if each.part is CallKind.MODELS}
 
 
 # The recordings of one run.
@@ -772,7 +772,7 @@ class RunModels:
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return ()
         if self._plan.replay is not None:
-            found = await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
+            found = await asyncio.to_thread(self._plan.replay.read, CallKind.MODELS, job, RecordedModelCall)
             return () if found is None else (found,)
         try:
             store = await self._open_store()

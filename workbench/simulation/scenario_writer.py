@@ -29,14 +29,14 @@ _SCENARIO_WIDTH = 60  # characters of a scenario in a note
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class ScenarioDraft:
     """A scenario as the model wrote it, or the problem with it."""
 
     scenario: ConversationScenario | None
     problem: str = ""
 
 
-def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[Draft]:
+def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[ScenarioDraft]:
     """Parse the scenarios in a reply; of a truncated reply, the complete ones.
 
     `personas` are the allowed ids. If a persona is `required`, a scenario without one is a problem.
@@ -59,7 +59,7 @@ def _normalize_keys(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {normalise_words(key).replace(" ", ""): value for key, value in item.items()}
 
 
-def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> Draft:
+def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> ScenarioDraft:
     start, plan = _read_text(draft, _STARTS), _read_text(draft, _PLANS)
     named = _read_text(draft, _PERSONAS)
     if required and len(personas) == 1:
@@ -69,13 +69,13 @@ def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: 
         persona = None
     about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "a scenario without a starting prompt"
     if required and persona is None:
-        return Draft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
+        return ScenarioDraft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
     if persona is not None and persona not in personas:
         expected = f"one of {', '.join(personas)}{suggest_name(named, personas)}"
-        return Draft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
+        return ScenarioDraft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
     scenario = ConversationScenario(starting_prompt=start, conversation_plan=plan, user_persona=persona)
     problem = check_scenario(scenario, UserOptions(model="")) or _check_encoding(start + plan)
-    return Draft(scenario=None, problem=f"{about}: {problem}") if problem else Draft(scenario=scenario)
+    return ScenarioDraft(scenario=None, problem=f"{about}: {problem}") if problem else ScenarioDraft(scenario=scenario)
 
 
 def _read_text(draft: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ class ScenarioWriter:
         self._collect(await ask_for_readable(self._ask, request, lambda text: any(self._read_drafts(text))))
         self._progress(len(self._found))
 
-    def _read_drafts(self, reply: str) -> Iterable[Draft]:
+    def _read_drafts(self, reply: str) -> Iterable[ScenarioDraft]:
         return read_drafts(reply, personas=self._personas, required=bool(self._wanted.personas))
 
     def _collect(self, reply: ModelReply) -> None:

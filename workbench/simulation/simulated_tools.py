@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from workbench.agents.agent_host import AgentError, ToolAnswer, ToolCall, ToolOutcome
+from workbench.agents.agent_host import AgentError, PendingToolCall, ToolAnswer, ToolOutcome
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, ask_for_readable
 from workbench.metrics.case_view import canonical, is_same
 from workbench.metrics.judges.reply_parser import iter_json_objects
@@ -27,7 +27,7 @@ from workbench.model.text import one_line
 from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.simulation.tool_templates import PROMPTS
 from workbench.store.errors import shown_path
-from workbench.store.model_answers import Part, RecordedCalls, Recording
+from workbench.store.model_answers import CallKind, RecordedCalls, Recording
 
 # Recorded tool calls of cases, in a recording.
 
@@ -65,7 +65,7 @@ class ToolRecording:
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
         """Read a file. Raises StoreError with the line if the file is no recording."""
-        blocks = Recording(path).iter_part(Part.TOOLS, RecordedCall)
+        blocks = Recording(path).iter_part(CallKind.TOOLS, RecordedCall)
         return cls(path, {each.job: each.calls for each in blocks if each.job is not None})
 
     @classmethod
@@ -178,7 +178,7 @@ class ModelTools:
         self._ask = ask
         self._repeat = repeat
 
-    async def answer(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> Any:
+    async def answer(self, call: PendingToolCall, earlier: Sequence[Mapping[str, Any]]) -> Any:
         """Return the answer of the tool; `earlier` are previous calls. Raises AgentError, never the agent's fault."""
         # Off the loop: the first prompt imports the template library.
         prompt = await asyncio.to_thread(self._render_prompt, call, earlier)
@@ -196,7 +196,7 @@ class ModelTools:
         )
         raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
-    async def _ask_model(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
+    async def _ask_model(self, call: PendingToolCall, prompt: str, *, sample: int) -> ModelReply:
         request = ModelRequest(
             model=self._environment.model,
             messages=(Message(role="user", text=prompt),),
@@ -211,7 +211,7 @@ class ModelTools:
             message = f"{call.tool}: the model that simulates it did not answer: {error.message}"
             raise AgentError(Failure(kind=kind, message=message)) from error
 
-    def _render_prompt(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
+    def _render_prompt(self, call: PendingToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
         return PROMPTS.render(
             "tool_answer",
             declaration=_json(call.declaration),
@@ -335,7 +335,7 @@ class CaseTools:
         recording = ToolRecording.of_case(self._job.case, calls or ())
         self._replay = None if calls is None else Replay(recording, self._job.case, repeat=0)
 
-    async def answer(self, call: ToolCall) -> ToolAnswer:
+    async def answer(self, call: PendingToolCall) -> ToolAnswer:
         """See `ToolResponder.answer`."""
         self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
         if self._replay is not None:
@@ -362,19 +362,19 @@ class CaseTools:
 
     def build_recording(self) -> RecordedCalls[RecordedCall]:
         """Return the calls so far, for a recording."""
-        return RecordedCalls(Part.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
+        return RecordedCalls(CallKind.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
 
-    async def _answer_by_injection(self, call: ToolCall, injection: Injection) -> ToolAnswer:
+    async def _answer_by_injection(self, call: PendingToolCall, injection: Injection) -> ToolAnswer:
         await asyncio.sleep(injection.latency_seconds)
         return self._make_answer(call, INJECTED, ToolOutcome(response=injection.answer))
 
-    async def _answer_by_model(self, call: ToolCall) -> ToolAnswer:
+    async def _answer_by_model(self, call: PendingToolCall) -> ToolAnswer:
         assert self._model is not None
         async with self._one_at_a_time:  # the model must know the effects of earlier calls
             response = await self._model.answer(call, [_describe_call(each) for each in self._ended.values()])
             return self._make_answer(call, MODEL, ToolOutcome(response=response))
 
-    def _make_answer(self, call: ToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
+    def _make_answer(self, call: PendingToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
         self._note_outcome(call.number, source, outcome)
         return ToolAnswer(source=source, outcome=outcome)
 

@@ -107,7 +107,7 @@ _TRIES = 5
 _MOST_MODULES = 4  # maximum length of a chain of imports: package -> agent -> factory -> ...
 
 
-class BrokenSource(Exception):
+class InvalidSource(Exception):
     """A file is not valid Python. `is_agent`: its text looks like that of an ADK agent."""
 
     def __init__(self, message: str, *, is_agent: bool) -> None:
@@ -146,7 +146,7 @@ def explain_missing_agent(folder: Path) -> str | None:
         path = folder / name
         try:
             module = _parse(path, path.read_bytes())
-        except BrokenSource as broken:
+        except InvalidSource as broken:
             return f"{name}:{broken}"
         except OSError:  # missing
             continue
@@ -169,7 +169,7 @@ def _find_misspelt_file(folder: Path) -> str | None:
     with contextlib.suppress(OSError):
         paths = {path.name.lower(): path for path in folder.iterdir()}
     for name in get_close_matches("agent.py", [name for name in paths if name.endswith(".py")], cutoff=0.8):
-        with contextlib.suppress(OSError, BrokenSource):
+        with contextlib.suppress(OSError, InvalidSource):
             module = _parse(paths[name], paths[name].read_bytes())
             if module.imports_adk and not {*module.values, *module.functions}.isdisjoint(_NAMES):
                 return f"{paths[name].name} is not read: rename it to agent.py"
@@ -187,7 +187,7 @@ def _find_misspelt_file(folder: Path) -> str | None:
 def holds_adk_agent(path: Path, *, root: Path) -> bool:
     """True if the module at `path` binds an ADK agent, itself or by importing one from another module below `root`.
 
-    Raises BrokenSource if the file is not valid Python, and OSError if it cannot be read.
+    Raises InvalidSource if the file is not valid Python, and OSError if it cannot be read.
     """
     data = path.read_bytes()
     if not _PROMISING.search(data):
@@ -271,7 +271,7 @@ def _load(path: Path | None) -> _Module | None:
         return None
     try:
         return _parse(path, path.read_bytes())
-    except (OSError, BrokenSource):
+    except (OSError, InvalidSource):
         return None
 
 
@@ -285,7 +285,7 @@ def _parse(path: Path, data: bytes) -> _Module:
         looks_like_one = bool(_BOUND_IN_BROKEN_SOURCE.search(data)) and b"google.adk" in data
         line = f"{error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else " "
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
-        raise BrokenSource(f"{line}not readable as Python: {reason}", is_agent=looks_like_one) from None
+        raise InvalidSource(f"{line}not readable as Python: {reason}", is_agent=looks_like_one) from None
     module = _Module(path)
     for statement in _iterate_top_level(tree.body):
         _note_bindings(module, statement)

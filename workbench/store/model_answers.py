@@ -142,7 +142,7 @@ _ONLY_MODELS, _ONLY_REQUESTS, _ONLY_TOOLS = "workbench-models-1", "workbench-cal
 C = TypeVar("C", bound=Fact)
 
 
-class Part(StrEnum):
+class CallKind(StrEnum):
     """What the calls of a block are."""
 
     MODELS = "models"  # model calls of the agent
@@ -170,7 +170,7 @@ class _Head(Fact):
     """The line that names a block. Without a case, the calls belong to none."""
 
     format: str = FORMAT
-    part: Part = Part.MODELS
+    part: CallKind = CallKind.MODELS
     target: str = ""
     eval_set: str = ""
     eval_id: str = ""
@@ -183,7 +183,7 @@ class _Head(Fact):
 class RecordedCalls(Generic[C]):
     """The calls of one part of a repeat of a case, in the order in which they began; None is no case."""
 
-    part: Part
+    part: CallKind
     job: JobKey | None
     calls: tuple[C, ...]
 
@@ -257,7 +257,7 @@ def _dump(value: Any) -> str:
 class BlockName(NamedTuple):
     """Names a block: what its calls are, and whose."""
 
-    part: Part
+    part: CallKind
     job: JobKey | None
 
     @property
@@ -341,7 +341,7 @@ class Recording:
         """The recorded blocks."""
         return list(self._places)
 
-    def read(self, part: Part, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
+    def read(self, part: CallKind, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
         """Read the calls of a block, each of this kind; None if it is not recorded. Raises StoreError."""
         name = BlockName(part, job)
         for _ in range(_TRIES):
@@ -363,7 +363,7 @@ class Recording:
         except StoreError:
             return None
 
-    def iter_part(self, part: Part, kind: type[C]) -> Iterator[RecordedCalls[C]]:
+    def iter_part(self, part: CallKind, kind: type[C]) -> Iterator[RecordedCalls[C]]:
         """Read all blocks of a part. Raises StoreError."""
         for name in self.blocks:
             if name.part is part and (found := self.read(part, name.job, kind)) is not None:
@@ -417,11 +417,11 @@ def _convert(path: Path) -> bytes | None:
     data = [line.data for line in read_json_lines(path, format=known, what="a recorded call")]
     if known == _ONLY_REQUESTS:
         calls = [{key: value for key, value in each.items() if key != "format"} for each in data]
-        return _format_block({"part": Part.JUDGES.value}, calls).encode()
+        return _format_block({"part": CallKind.JUDGES.value}, calls).encode()
     lines = ""
     for each in data:
         case = {key: each[key] for key in _OF_CASE if key in each}
-        lines += _format_block({"part": Part.TOOLS.value, **case}, _read_list(path, each.get("calls", [])))
+        lines += _format_block({"part": CallKind.TOOLS.value, **case}, _read_list(path, each.get("calls", [])))
     return lines.encode()
 
 

@@ -32,8 +32,8 @@ from workbench.store.files import (
 )
 from workbench.store.folder_scan import (
     AGENT_FILES,
-    BrokenSource,
     Findings,
+    InvalidSource,
     explain_missing_agent,
     holds_adk_agent,
     walk,
@@ -186,7 +186,7 @@ _SESSION_APP = re.compile(
 )
 
 
-class Pairing(NamedTuple):
+class TargetPairing(NamedTuple):
     """The target of an eval set, or the reason why it has none with a remedy."""
 
     target: str | None
@@ -213,7 +213,7 @@ class LocationPairing:
                 for ancestor in (folder, *folder.parents):
                     self._agents[ancestor][target.name] = folder
 
-    def pair(self, eval_set: Path) -> Pairing:
+    def pair(self, eval_set: Path) -> TargetPairing:
         """Find the target of a set."""
         lacking: str | None = None
         for folder in eval_set.parents:
@@ -228,15 +228,15 @@ class LocationPairing:
                 break
         if lacking is not None:
             return _make_unpaired(lacking)
-        return Pairing(
+        return TargetPairing(
             None,
             "no agent was found near it: put it next to or below an ADK agent, or list it under eval_sets of a target "
             f"in {FILE_NAME}",
         )
 
-    def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path], lacking: str | None) -> Pairing:
+    def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path], lacking: str | None) -> TargetPairing:
         if len(agents) == 1 and lacking is None:
-            return Pairing(next(iter(agents)))
+            return TargetPairing(next(iter(agents)))
         apps = _find_app_names(eval_set)
         chosen = [name for name, place in agents.items() if place.name in apps or name in apps]
         chosen = chosen or [name for name, place in agents.items() if place == folder]
@@ -245,20 +245,20 @@ class LocationPairing:
                 name for name, outer in agents.items() if all(inner.is_relative_to(outer) for inner in agents.values())
             ]
         if len(chosen) == 1:
-            return Pairing(chosen[0])
+            return TargetPairing(chosen[0])
         if lacking is not None:
             return _make_unpaired(lacking)
         shown = ", ".join(sorted(agents)[:5]) + (", …" if len(agents) > 5 else "")
-        return Pairing(
+        return TargetPairing(
             None,
             f"{len(agents)} agents match ({shown}): name the folder of one as session_input.app_name in the "
             f"cases, or list the set under eval_sets of a target in {FILE_NAME}",
         )
 
 
-def _make_unpaired(lacking: str) -> Pairing:
+def _make_unpaired(lacking: str) -> TargetPairing:
     remedy = f"fix that, or list the set under eval_sets of a target in {FILE_NAME}"
-    return Pairing(None, f"no agent was found: {lacking}; {remedy}")
+    return TargetPairing(None, f"no agent was found: {lacking}; {remedy}")
 
 
 def match_claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:
@@ -424,7 +424,7 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
         settings = loaded.settings.targets[name]
         path = root / (settings.path or "")
         for relative in match_sets(settings.eval_sets or (), found, path=path, root=root):
-            pairings.setdefault(relative, Pairing(None, problem))
+            pairings.setdefault(relative, TargetPairing(None, problem))
         reasons |= {root / settings.target: problem, path / settings.target: problem}
     pairable = (target for target in targets.values() if not target.eval_sets)
     by_location = LocationPairing(pairable, reasons=reasons, root=root)
@@ -492,7 +492,7 @@ def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]
         try:
             if holds_adk_agent(file, root=root):
                 return True
-        except BrokenSource as error:
+        except InvalidSource as error:
             problems.append(f"{make_relative_name(file, root)}:{error}")
             if error.is_agent:
                 return True
@@ -503,16 +503,16 @@ def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]
 
 def _assign_claimed_sets(
     targets: Iterable[Target], found: dict[str, Path], root: Path, problems: list[str]
-) -> dict[str, Pairing]:
+) -> dict[str, TargetPairing]:
     """Assign sets to the targets that name them; the first target wins."""
-    pairings: dict[str, Pairing] = {}
+    pairings: dict[str, TargetPairing] = {}
     for target in targets:
         claimed, unmatched = match_claimed_sets(target, found, root=root)
         place = f"{FILE_NAME}: targets.{target.name}.eval_sets"
         problems.extend(f"{place}: {pattern} matches no file" for pattern in unmatched)
         for path in claimed:
             relative = make_relative_name(path, root)
-            owner = pairings.setdefault(relative, Pairing(target.name)).target
+            owner = pairings.setdefault(relative, TargetPairing(target.name)).target
             if owner != target.name:
                 problems.append(f"{place}: {relative} already belongs to {owner}")
     return pairings
@@ -551,7 +551,7 @@ def _choose_free_name(name: str, taken: Container[str]) -> str:
     return name if name not in taken else next(each for each in numbered if each not in taken)
 
 
-def _make_entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
+def _make_entry(relative: str, pairing: TargetPairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
     entry = EvalSetEntry(
         path=root / relative,
         relative=relative,
@@ -575,11 +575,11 @@ class NewSets:
         unnamed = (target for target in project.targets.values() if not target.eval_sets)
         self._by_location = LocationPairing(unnamed, root=project.root)
 
-    def pair(self, relative: str) -> Pairing:
+    def pair(self, relative: str) -> TargetPairing:
         """Find the target of a set at this path, or the reason why it has none."""
         for target in self._targets.values():
             if can_claim(target, relative, root=self._root):
-                return Pairing(target.name)
+                return TargetPairing(target.name)
         return self._by_location.pair(self._root / relative)
 
     def suggest_paths(self, target: str, *, name: str) -> Iterator[str]:

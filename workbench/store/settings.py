@@ -33,13 +33,13 @@ _RAY_ADDRESS = re.compile(r"(?:ray://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
-class Section(Fact):
+class SettingsSection(Fact):
     """A table of the file, with strict types: text is no number, 1 is not true."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class A2aSettings(Section):
+class A2aSettings(SettingsSection):
     """`[targets.NAME.a2a]`: requests to an A2A agent."""
 
     headers: dict[str, str] = Field(default_factory=dict)
@@ -51,7 +51,7 @@ class A2aSettings(Section):
         return _check_headers(value)
 
 
-class HttpSettings(Section):
+class HttpSettings(SettingsSection):
     """`[targets.NAME.http]`: requests to an HTTP agent, and places in its responses."""
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
@@ -91,7 +91,7 @@ class HttpSettings(Section):
         return value
 
 
-class CommandSettings(Section):
+class CommandSettings(SettingsSection):
     """`[targets.NAME.command]`: options for a program."""
 
     otlp: bool = False
@@ -100,7 +100,7 @@ class CommandSettings(Section):
     """Maximum wait for exported spans after an answer."""
 
 
-KIND_TABLES: dict[str, type[Section]] = {
+KIND_TABLES: dict[str, type[SettingsSection]] = {
     AgentKind.A2A: A2aSettings,
     AgentKind.HTTP: HttpSettings,
     AgentKind.COMMAND: CommandSettings,
@@ -108,7 +108,7 @@ KIND_TABLES: dict[str, type[Section]] = {
 """Tables that only targets of one kind have; the kind is the name of the table."""
 
 
-class TargetSettings(Section):
+class TargetSettings(SettingsSection):
     """`[targets.NAME]`: one agent. Paths are relative to the root of the project."""
 
     kind: str
@@ -196,7 +196,7 @@ class TargetSettings(Section):
 
     @field_validator(*KIND_TABLES)
     @classmethod
-    def _is_of_the_kind(cls, value: Section | None, info: ValidationInfo) -> Section | None:
+    def _is_of_the_kind(cls, value: SettingsSection | None, info: ValidationInfo) -> SettingsSection | None:
         if value is not None and info.data.get("kind") not in (None, info.field_name):
             raise ValueError(f"no such table: only a target of kind {info.field_name} has one")
         return value
@@ -204,7 +204,7 @@ class TargetSettings(Section):
     @property
     def options(self) -> dict[str, Any]:
         """The table of the target's kind as plain data, as far as it was set."""
-        table: Section | None = getattr(self, self.kind) if self.kind in KIND_TABLES else None
+        table: SettingsSection | None = getattr(self, self.kind) if self.kind in KIND_TABLES else None
         return {} if table is None else table.model_dump(mode="json", exclude_unset=True)
 
 
@@ -284,7 +284,7 @@ def _check_expression(text: str) -> str:
     return text
 
 
-class RaySettings(Section):
+class RaySettings(SettingsSection):
     """`[run.ray]`: the Ray cluster that runs agents with `executor = "ray"`."""
 
     address: str = "auto"
@@ -345,7 +345,7 @@ class RaySettings(Section):
         return {name: value for name, value in self.runtime_env.items() if name not in ("env_vars", "excludes")}
 
 
-class RunSettings(Section):
+class RunSettings(SettingsSection):
     """`[run]`: how cases are run."""
 
     concurrency: int = Field(default=8, ge=1)
@@ -370,7 +370,7 @@ class RunSettings(Section):
         return self.ray if self.executor == "ray" else None
 
 
-class PriceSettings(Section):
+class PriceSettings(SettingsSection):
     """`[judge.prices."MODEL"]`: what a model costs, in US dollars for a million tokens; 0 for one of your own."""
 
     input: float = Field(ge=0)
@@ -379,7 +379,7 @@ class PriceSettings(Section):
     """Price of output tokens, thinking included."""
 
 
-class JudgeSettings(Section):
+class JudgeSettings(SettingsSection):
     """`[judge]`: the model that judges what cannot be computed."""
 
     model: ModelName = "gemini-2.5-flash"
@@ -408,14 +408,14 @@ class JudgeSettings(Section):
     """`[judge.prices."MODEL"]`: prices that replace list prices, or of models without a list price."""
 
 
-class SimulationSettings(Section):
+class SimulationSettings(SettingsSection):
     """`[simulation]`: users of conversation scenarios, scenarios that a model writes, tools that it answers for."""
 
     model: ModelName = "gemini-2.5-flash"
     """Default model that plays users, writes scenarios and answers for tools."""
 
 
-class ReplaySettings(Section):
+class ReplaySettings(SettingsSection):
     """`[replay]`: recorded model calls of agents, which answer the same requests later."""
 
     models: Literal["live", "auto", "replay"] | None = None
@@ -429,7 +429,7 @@ class ReplaySettings(Section):
     """Regular expressions for such parts of texts: dates, random ids."""
 
 
-class WatchSettings(Section):
+class WatchSettings(SettingsSection):
     """`[watch]`: watch mode, on the screen and as a command."""
 
     max_cases_per_change: int | None = Field(default=None, ge=0)
@@ -441,14 +441,14 @@ class WatchSettings(Section):
     bell. `desktop`: also by a desktop notification, if the terminal supports it (OSC 9)."""
 
 
-class TuiSettings(Section):
+class TuiSettings(SettingsSection):
     """`[tui]`: the terminal application."""
 
     theme: str = "dark"
     """Name of a theme: a built-in one, or a file in the user's themes folder."""
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """Everything that can be configured."""
 
     targets: dict[str, TargetSettings] = Field(default_factory=dict)
@@ -512,7 +512,7 @@ def _iterate_values(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[
     """Yield the settings in a table with their places. A target is one setting: its kind and location."""
     if isinstance(value, TargetSettings):
         yield place, f"{value.kind} {value.target}".strip()
-    elif isinstance(value, Section):
+    elif isinstance(value, SettingsSection):
         for name in type(value).model_fields:
             yield from _iterate_values(getattr(value, name), (*place, name))
     elif isinstance(value, dict):
@@ -592,7 +592,7 @@ def _find_unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], 
                 yield from _list_unknown_keys(PriceSettings, (name, "prices", model), table)
 
 
-_SECTIONS: dict[str, type[Section]] = {
+_SECTIONS: dict[str, type[SettingsSection]] = {
     "run": RunSettings,
     "judge": JudgeSettings,
     "simulation": SimulationSettings,
@@ -603,7 +603,7 @@ _SECTIONS: dict[str, type[Section]] = {
 
 
 def _list_unknown_keys(
-    section: type[Section], place: tuple[str, ...], table: Any
+    section: type[SettingsSection], place: tuple[str, ...], table: Any
 ) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     known = list(section.model_fields)
     if isinstance(table, dict):

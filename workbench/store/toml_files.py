@@ -116,7 +116,7 @@ def _has_place(place: Place, data: Any) -> bool:
 # Layouts of the screen by project, in the user's state folder
 
 
-class Layout(Fact):
+class ScreenLayout(Fact):
     """The layout of the screen.
 
     `left_width` is in cells; None means the width of the stylesheet. `theme` is set if it was chosen on the screen.
@@ -142,14 +142,14 @@ class Layouts:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or user_state_path("workbench", appauthor=False) / "layouts"
 
-    def load(self, root: Path) -> Layout:
+    def load(self, root: Path) -> ScreenLayout:
         """Return the layout of a project, or the default if it is unknown."""
         try:
-            return Layout.model_validate_json(self._file(root).read_bytes())
+            return ScreenLayout.model_validate_json(self._file(root).read_bytes())
         except (OSError, ValidationError):
-            return Layout()
+            return ScreenLayout()
 
-    def save(self, root: Path, layout: Layout) -> None:
+    def save(self, root: Path, layout: ScreenLayout) -> None:
         """Save the layout of a project. If this fails, the next session starts with the previous layout."""
         with suppress(StoreError, PydanticSerializationError):  # the latter for halves of characters in an id
             make_folder(self._folder)

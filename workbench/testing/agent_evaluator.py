@@ -27,7 +27,7 @@ from workbench.model.text import neutralise, pluralise, redact, score_text
 from workbench.report.report_formats import cell_text
 from workbench.report.run_report import SYMBOLS, ReportedCase, describe_quarantine, judging_lines, missing_samples_lines
 from workbench.report.text_report import (
-    Style,
+    TableStyle,
     VerdictTable,
     aligned_lines,
     describe_metric,
@@ -515,7 +515,7 @@ def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
     """Print the verdict table."""
     criteria = {case.key.eval_set: case.config for case in plan.cases}
     table = VerdictTable(
-        style=Style(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria
+        style=TableStyle(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria
     )
     for notice in plan.notices:
         print(redact(neutralise(notice)))

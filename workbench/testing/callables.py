@@ -46,7 +46,7 @@ from workbench.model.results import Failure, FailureKind, InvocationScore, TurnR
 from workbench.model.target import AgentDescription, AgentPart
 from workbench.model.text import mask_data, pluralise
 from workbench.model.trace import Span
-from workbench.testing.metric_criteria import Criteria, ParsedJudge
+from workbench.testing.metric_criteria import ParsedJudge, TaskCriteria
 from workbench.testing.metrics import EvaluationError
 from workbench.testing.utils import parse_question_blocks
 
@@ -319,7 +319,7 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
     raise EvaluationError(f"model: found {describe(model)}, expected {expected}")
 
 
-class _FunctionSession(function.Session):
+class _FunctionSession(function.FunctionSession):
     """The session of a function. If neither its result nor its spans report calls, its rows have no trajectory, which
     differs from an empty list. A reason why spans may report too few is kept."""
 
@@ -394,7 +394,7 @@ class CallingHost:
         calls: Calls,
         *,
         agent: Agent | ModelAgent | None,
-        criteria: Criteria,
+        criteria: TaskCriteria,
         ask_agent: Ask,
         ask_judge: Ask,
         judge: str,
@@ -506,7 +506,7 @@ def _make_undefined(reason: str) -> CustomScoreAnswer:
 
 
 class ModelSession:
-    """The `AgentSession` of a model, for one prompt. Each prompt is asked alone, without the reply cache."""
+    """The `HostSession` of a model, for one prompt. Each prompt is asked alone, without the reply cache."""
 
     dependencies = None
 
@@ -515,7 +515,7 @@ class ModelSession:
         self._ask = ask
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `AgentSession.turn`."""
+        """See `HostSession.turn`."""
         request = ModelRequest(
             model=self._agent.name,
             messages=(Message(role="user", text=content.text()),),
@@ -538,25 +538,25 @@ class ModelSession:
 
     @property
     def node(self) -> None:
-        """See `AgentSession.node`."""
+        """See `HostSession.node`."""
 
     async def state(self) -> None:
-        """See `AgentSession.state`."""
+        """See `HostSession.state`."""
 
     async def describe(self) -> AgentDescription:
-        """See `AgentSession.describe`."""
+        """See `HostSession.describe`."""
         return AgentDescription(agents=(AgentPart(name=self._agent.name),))
 
     async def finish(self) -> SessionEnd:
-        """See `AgentSession.finish`."""
+        """See `HostSession.finish`."""
         return SessionEnd()
 
     async def stop(self) -> SessionEnd:
-        """See `AgentSession.stop`."""
+        """See `HostSession.stop`."""
         return SessionEnd()
 
     async def kill(self) -> SessionEnd:
-        """See `AgentSession.kill`."""
+        """See `HostSession.kill`."""
         return SessionEnd()
 
 
@@ -573,7 +573,7 @@ _MOST_ASKED = 500  # characters of a question in a message
 
 
 class CallingSession:
-    """The `AgentSession` of `CallingHost`, for one prompt. It uses the adapters of the worker in this process."""
+    """The `HostSession` of `CallingHost`, for one prompt. It uses the adapters of the worker in this process."""
 
     def __init__(self, agent: Agent, request: SessionRequest, calls: Calls, *, on_span: OnSpan) -> None:
         """If `request` is `alone`, `calls` belong to this session and are closed with it."""
@@ -587,11 +587,11 @@ class CallingSession:
 
     @property
     def dependencies(self) -> None:
-        """See `AgentSession.dependencies`: they are unknown in the process of the caller."""
+        """See `HostSession.dependencies`: they are unknown in the process of the caller."""
         return None
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `AgentSession.turn`."""
+        """See `HostSession.turn`."""
         try:
             if self._session is None:
                 self._session = await self._await_adapter(self._open)
@@ -615,29 +615,29 @@ class CallingSession:
 
     @property
     def node(self) -> None:
-        """See `AgentSession.node`."""
+        """See `HostSession.node`."""
 
     async def state(self) -> dict[str, Any] | None:
-        """See `AgentSession.state`."""
+        """See `HostSession.state`."""
         state: dict[str, Any] | None = None if self._session is None else await self._await_adapter(self._session.state)
         return mask_data(state)  # type: ignore[no-any-return]
 
     async def describe(self) -> AgentDescription:
-        """See `AgentSession.describe`."""
+        """See `HostSession.describe`."""
         return AgentDescription(agents=(AgentPart(name=self._agent.name),))
 
     async def finish(self) -> SessionEnd:
-        """See `AgentSession.finish`."""
+        """See `HostSession.finish`."""
         if self._session is None:
             return SessionEnd()
         return SessionEnd(final_state=mask_data((await self._await_adapter(self._session.close))["final_state"]))
 
     async def stop(self) -> SessionEnd:
-        """See `AgentSession.stop`."""
+        """See `HostSession.stop`."""
         return await self.kill()
 
     async def kill(self) -> SessionEnd:
-        """See `AgentSession.kill`: a call cannot be ended and is abandoned."""
+        """See `HostSession.kill`: a call cannot be ended and is abandoned."""
         if self._request.alone:
             await run_in_own_thread(self._calls.close)
         return SessionEnd(held_up=self._held_up)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.metrics.registry import MissingColumns
     from workbench.metrics.trajectory import EvaluatorResult
     from workbench.testing.callables import Agent, ModelAgent
-    from workbench.testing.evaluation import Author, Evaluation, Limits
+    from workbench.testing.evaluation import Author, Evaluation, EvaluationLimits
     from workbench.testing.metrics import EvalResult
     from workbench.testing.result_rows import Rows
 
@@ -173,12 +173,12 @@ class EvalTask:
         prompt_template: str | PromptTemplate | None,
         experiment_run_name: str | None,
         columns: Mapping[str, str | None],
-        limits: Limits,
+        limits: EvaluationLimits,
         loop: asyncio.AbstractEventLoop | None,
     ) -> Evaluation:
         from workbench.metrics.registry import find_missing_columns
         from workbench.model.criteria import BASELINE_COLUMN
-        from workbench.testing.evaluation import Evaluation, Names, Respondents
+        from workbench.testing.evaluation import Evaluation, Respondents, RunNames
         from workbench.testing.metric_criteria import read_criteria
         from workbench.testing.result_rows import OUTPUTS, RUBRICS, read_rows
 
@@ -205,7 +205,7 @@ class EvalTask:
             rows.without_scores(metrics),
             criteria,
             Respondents(agent=agent, baseline=baseline, author=author),
-            names=Names(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
+            names=RunNames(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
             limits=limits,
             history=self._history,
             loop=loop,
@@ -279,8 +279,8 @@ def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) ->
 
 def _read_limits(
     concurrency: int | None, timeout_seconds: float | None, per_second: float | None, judge_seconds: float | None
-) -> Limits:
-    from workbench.testing.evaluation import Limits
+) -> EvaluationLimits:
+    from workbench.testing.evaluation import EvaluationLimits
 
     numbers = {
         "concurrency": concurrency,
@@ -292,7 +292,7 @@ def _read_limits(
         wrong_kind = value is not None and (isinstance(value, bool) or not isinstance(value, int | float))
         if wrong_kind or (value is not None and not (math.isfinite(value) and value > 0)):
             raise EvaluationError(f"{name}: found {value!r}, expected a number above 0")
-    return Limits(
+    return EvaluationLimits(
         concurrency=concurrency,
         timeout_seconds=timeout_seconds,
         judges_per_second=per_second,

@@ -30,7 +30,7 @@ from workbench.store.files import find_root
 from workbench.store.project_discovery import Project
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.testing.callables import Agent, CallingHost, Calls, ModelAgent, quiet_frameworks
-from workbench.testing.metric_criteria import SOURCE, Criteria
+from workbench.testing.metric_criteria import SOURCE, TaskCriteria
 from workbench.testing.metrics import EvalResult, EvaluationError, Problem, PromptTemplate
 from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import (
@@ -53,7 +53,7 @@ _BAR = 20
 """Characters of the bar."""
 
 
-class Progress:
+class EvaluationProgress:
     """Shows the progress of a run. Without terminal and notebook it shows nothing."""
 
     def __init__(self, *, total: int) -> None:
@@ -122,7 +122,7 @@ _REASONS_SHOWN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Names:
+class RunNames:
     """The names of a run and its experiment, if they have any. `dataset` and `metrics` identify runs without names."""
 
     experiment: str | None
@@ -142,7 +142,7 @@ class Names:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class EvaluationLimits:
     """The limits of agents, metric functions and judges. None: as in the settings of the project.
 
     `timeout_seconds` is for one row, `judge_seconds` for one request to a judge. `judges_per_second` limits the
@@ -155,8 +155,8 @@ class Limits:
     judge_seconds: float | None
 
 
-_NO_CRITERIA = Criteria(EvalConfig(criteria=(), source=SOURCE), (), {}, {})
-NO_LIMITS = Limits(concurrency=None, timeout_seconds=None, judges_per_second=None, judge_seconds=None)
+_NO_CRITERIA = TaskCriteria(EvalConfig(criteria=(), source=SOURCE), (), {}, {})
+NO_LIMITS = EvaluationLimits(concurrency=None, timeout_seconds=None, judges_per_second=None, judge_seconds=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +186,11 @@ class Evaluation:
     def __init__(
         self,
         rows: Rows,
-        criteria: Criteria,
+        criteria: TaskCriteria,
         asked: Respondents,
         *,
-        names: Names,
-        limits: Limits,
+        names: RunNames,
+        limits: EvaluationLimits,
         history: bool,
         loop: asyncio.AbstractEventLoop | None,
         missing: Mapping[tuple[int, str], str],
@@ -266,7 +266,7 @@ class Evaluation:
         if self._is_cancelled:
             run.cancel()
         summary = RunSummary()
-        with Progress(total=run.plan.total) as progress:
+        with EvaluationProgress(total=run.plan.total) as progress:
             for event in run.iter_events():
                 progress.update(event)
                 if isinstance(event, Notice):
@@ -376,7 +376,7 @@ class Evaluation:
         )
 
 
-def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
+def _refuse_files(rows: Rows, criteria: TaskCriteria, asked: Respondents) -> None:
     """Refuse rows whose images and files a model would have to see. Raises EvaluationError."""
     columns = {name for judge in criteria.config.judge_metrics.values() for name in list_inputs(judge)}
     columns |= {name for judge in criteria.parsed.values() for name in judge.template.variables}
@@ -393,9 +393,9 @@ def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
                 )
 
 
-def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: Limits) -> EvalResult:
+def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: EvaluationLimits) -> EvalResult:
     """Let an agent answer rows, without a run in the history. Warns of missing answers. Raises EvaluationError."""
-    names = Names(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
+    names = RunNames(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
     asked = Respondents(agent=agent, baseline=None)
     return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None, missing={}).run()
 
@@ -406,7 +406,7 @@ def write_rubrics(rows: Rows, author: Author) -> tuple[dict[str, list[Any]], dic
     Returns the columns that it wrote, and by the number of the row why it has no rubrics. Raises EvaluationError.
     """
     asked = Respondents(agent=None, baseline=None, author=author)
-    names = Names(experiment=None, run=None, dataset=rows.place, metrics=("rubrics",))
+    names = RunNames(experiment=None, run=None, dataset=rows.place, metrics=("rubrics",))
     written, problems = Evaluation(
         rows, _NO_CRITERIA, asked, names=names, limits=NO_LIMITS, history=False, loop=None, missing={}
     ).answer()
@@ -458,7 +458,7 @@ def _collect_results(run: Run) -> Sequence[CaseResult]:
     return results
 
 
-def _apply_limits(loaded: LoadedSettings, limits: Limits) -> LoadedSettings:
+def _apply_limits(loaded: LoadedSettings, limits: EvaluationLimits) -> LoadedSettings:
     """Return the settings with the limits for judges."""
     judge: dict[str, float] = {}
     if limits.judges_per_second is not None:

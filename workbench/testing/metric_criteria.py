@@ -10,7 +10,7 @@ from workbench.agents.worker.wire import describe
 from workbench.metrics.judges.judge_calls import SAMPLES
 from workbench.metrics.registry import find_nearest_metric, known_metrics
 from workbench.model.criteria import Criterion, EvalConfig, JudgeMetric
-from workbench.model.criteria import CustomMetric as CustomCriterion
+from workbench.model.criteria import CustomMetricFunction as CustomCriterion
 from workbench.model.text import suggest_name
 from workbench.testing.metrics import (
     CustomMetric,
@@ -75,7 +75,7 @@ class ParsedJudge:
 
 
 @dataclass(frozen=True)
-class Criteria:
+class TaskCriteria:
     """The metrics of a task for the engine and the table.
 
     `functions` are the functions of custom metrics by name, `parsed` the judges whose replies the caller reads.
@@ -109,7 +109,7 @@ class _Reading:
         self.metrics.append(asked)
 
 
-def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
+def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> TaskCriteria:
     """Convert metrics to criteria for a dataset with these columns. Raises EvaluationError."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
         found = "no metric" if metrics == [] else _describe_value(metrics)
@@ -137,7 +137,7 @@ def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: 
         judge_metrics=reading.judges,
         source=SOURCE,
     )
-    return Criteria(config, tuple(reading.metrics), reading.functions, reading.parsed)
+    return TaskCriteria(config, tuple(reading.metrics), reading.functions, reading.parsed)
 
 
 def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:

@@ -44,9 +44,9 @@ def display_eval_result(
     rows = [_filter(row, metrics) for row in eval_result.rows]
     show(
         [
-            Section(title or "Evaluation", [], []),
-            Section("Summary metrics", list(numbers), [[format_number(value) for value in numbers.values()]]),
-            Section("Rows", list(rows[0]) if rows else [], [list(row.values()) for row in rows]),
+            NotebookSection(title or "Evaluation", [], []),
+            NotebookSection("Summary metrics", list(numbers), [[format_number(value) for value in numbers.values()]]),
+            NotebookSection("Rows", list(rows[0]) if rows else [], [list(row.values()) for row in rows]),
         ]
     )
 
@@ -127,10 +127,10 @@ def display_experiment(experiment: str) -> None:
         ]
         for run in found
     ]
-    show([Section(f"Experiment {experiment}", ["run", "run_id", *names], rows)])
+    show([NotebookSection(f"Experiment {experiment}", ["run", "run_id", *names], rows)])
 
 
-class Section:
+class NotebookSection:
     """A heading with a table below it, which may be empty."""
 
     def __init__(self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -155,7 +155,7 @@ class Section:
         return "\n".join(lines)
 
 
-def show(sections: Sequence[Section]) -> None:
+def show(sections: Sequence[NotebookSection]) -> None:
     """Show sections below the cell of a notebook, or print them."""
     _display("".join(section.to_html() for section in sections), "\n".join(section.to_text() for section in sections))
 

@@ -30,7 +30,7 @@ from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
 from workbench.testing.pytest_session import (
     RECORD_OPTION,
-    ModelCalls,
+    ModelRecording,
     get_model_calls,
     number_option,
     path_option,
@@ -224,7 +224,7 @@ def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
     )
 
 
-def _get_session_calls(session: pytest.Session) -> ModelCalls:
+def _get_session_calls(session: pytest.Session) -> ModelRecording:
     """Return the model calls of the session. Raises PlanError if they are to be recorded without a file."""
     calls = get_model_calls(session)
     if calls.record and calls.file is None and path_option(session.config, "replay") is None:

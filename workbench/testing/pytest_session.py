@@ -21,7 +21,7 @@ ALL_REQUIRED = f"all samples are required ({REQUIRE_OPTION}, or require_all_samp
 
 
 @dataclass(frozen=True)
-class ModelCalls:
+class ModelRecording:
     """The recording of judge and user models: it is replayed from `file` or, with `record`, written to it.
 
     Without a file the models are called and nothing is recorded.
@@ -42,7 +42,7 @@ class TestSession:
     __test__ = False  # pytest must not collect this class
 
     depth: int = 0
-    calls: ModelCalls = ModelCalls()
+    calls: ModelRecording = ModelRecording()
     timeout_seconds: float | None = None  # for one case; None: as in the settings of the project
     require_all_samples: bool | None = None  # None: as in the settings of the project
 
@@ -62,7 +62,7 @@ MARKER = "workbench_calls"
 _MODES = ("live", "auto", "replay")  # those of ModelMode, whose module has more imports
 
 
-def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
+def get_model_calls(item: pytest.Item | pytest.Session) -> ModelRecording:
     """Return the model calls of a test: the file of the marker, else that of the session."""
     config = item.config
     record = bool(config.getoption("workbench_record"))
@@ -72,8 +72,8 @@ def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
             import pytest
 
             raise pytest.UsageError(f"{MARKER}: found {len(marker.args)} arguments, expected one file")
-        return ModelCalls(item.path.parent / marker.args[0], record)
-    return ModelCalls(path_option(config, "calls"), record)
+        return ModelRecording(item.path.parent / marker.args[0], record)
+    return ModelRecording(path_option(config, "calls"), record)
 
 
 def read_models(config: pytest.Config) -> str | None:

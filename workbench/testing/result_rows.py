@@ -36,7 +36,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import EVAL_SET_SUFFIXES, make_folder, write_atomic
 from workbench.testing.metric_criteria import TaskMetric
 from workbench.testing.metrics import EvaluationError, Problem, PromptTemplate, read_records
-from workbench.testing.notebook_utils import Section, show
+from workbench.testing.notebook_utils import NotebookSection, show
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -287,11 +287,11 @@ class EvaluationDataset:
         """Show the rows: in a notebook as a table, else as text."""
         show([self._make_section()])
 
-    def _make_section(self) -> Section:
+    def _make_section(self) -> NotebookSection:
         rows = self.rows
         columns = list(dict.fromkeys(name for row in rows for name in row))
         title = f"{pluralise(len(rows), 'row')}{f' of {self.candidate_name}' if self.candidate_name else ''}"
-        return Section(title, columns, [[row.get(name) for name in columns] for row in rows])
+        return NotebookSection(title, columns, [[row.get(name) for name in columns] for row in rows])
 
     def _repr_html_(self) -> str:
         return self._make_section().to_html()
@@ -623,23 +623,25 @@ class EvaluationResult:
     def _repr_html_(self) -> str:
         return "".join(section.to_html() for section in self._make_sections(None))
 
-    def _make_sections(self, candidate_names: Sequence[str] | None) -> list[Section]:
+    def _make_sections(self, candidate_names: Sequence[str] | None) -> list[NotebookSection]:
         chosen = self._choose_candidates(candidate_names)
         names = [name for _, name in chosen]
         numbers = [
             [each.metric_name, each.mean_score, each.stdev_score, each.num_cases_valid, each.num_cases_error]
             for each in self.summary_metrics
         ]
-        sections = [Section("Summary", ["metric", "mean", "deviation", "rows with a score", "without"], numbers)]
+        sections = [
+            NotebookSection("Summary", ["metric", "mean", "deviation", "rows with a score", "without"], numbers)
+        ]
         if self.win_rates:
             rows = [
                 [metric, *(stats.win_rates[index] for index, _ in chosen), stats.tie_rate]
                 for metric, stats in self.win_rates.items()
             ]
-            sections.append(Section("Win rates", ["metric", *names, "tie"], rows))
+            sections.append(NotebookSection("Win rates", ["metric", *names, "tie"], rows))
         for index, name in chosen:
             table = self.results[index].rows
-            sections.append(Section(name, list(table[0]), [list(row.values()) for row in table]))
+            sections.append(NotebookSection(name, list(table[0]), [list(row.values()) for row in table]))
         return sections
 
     def _choose_candidates(self, names: Sequence[str] | None) -> list[tuple[int, str]]:

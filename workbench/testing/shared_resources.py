@@ -15,7 +15,7 @@ from workbench.store.errors import shown_path
 from workbench.store.files import make_folder
 from workbench.store.project_discovery import Project
 from workbench.store.settings import LoadedSettings
-from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls, session
+from workbench.testing.pytest_session import RECORD_OPTION, ModelRecording, session
 
 # Workspaces, so that the processes of an agent are reused by later tests.
 
@@ -89,7 +89,7 @@ shared_workspaces = SharedWorkspaces()
 # Recorded answers of models, for tests without API key and network.
 
 
-def apply_model_calls(plan: Plan, calls: ModelCalls, *, asks_models: bool = False) -> Plan:
+def apply_model_calls(plan: Plan, calls: ModelRecording, *, asks_models: bool = False) -> Plan:
     """Return the plan with its judge and user models recorded or replayed.
 
     `asks_models`: code of the caller asks models, which the plan does not show. Earlier calls in the file are kept

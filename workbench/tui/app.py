@@ -47,7 +47,7 @@ from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
 from workbench.store.files import find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings, load_settings
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files, read_settings
 from workbench.tui.dialogs.dialogs import (
@@ -68,14 +68,14 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.finder import (
     MOST_RECENT,
     Finder,
+    FinderKind,
     Group,
     Item,
-    Kind,
     make_project_groups,
     make_theme_group,
     make_tool_filter,
 )
-from workbench.tui.state.problem_list import Source
+from workbench.tui.state.problem_list import ProblemSource
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import cut_to_rows
 from workbench.tui.themes import (
@@ -213,7 +213,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         settings: LoadedSettings,
         themes: LoadedThemes,
         theme_changes: ThemeChanges | None = None,
-        layout: Layout | None = None,
+        layout: ScreenLayout | None = None,
         early: EarlyScreen | None = None,
     ) -> None:
         """Without `theme_changes`, changed theme files are not reloaded. `early` is the terminal to take over."""
@@ -238,7 +238,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
-        self._layout = layout or Layout()
+        self._layout = layout or ScreenLayout()
         self._recent = self._layout.recent
         self._theme_changes = theme_changes
         wanted = settings.settings
@@ -272,7 +272,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         return variables
 
     @property
-    def layout_now(self) -> Layout:
+    def layout_now(self) -> ScreenLayout:
         """The current layout, to be restored at the next start."""
         # Save a theme only if the user chose it on the screen. Otherwise the settings still decide.
         theme = self._layout.theme if self.theme == self._configured_theme else self.theme
@@ -482,7 +482,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         actions = {item.id: (item, owner) for item, owner in self.find_actions(self.screen)}
         names = [make_action_item(item, keys_of(item, self._keymap_in_use)) for item, _ in actions.values()]
         finder = Finder(self._recent)
-        groups = [Group.from_items(Kind.ACTION, names), self._make_theme_group()]
+        groups = [Group.from_items(FinderKind.ACTION, names), self._make_theme_group()]
         context = self._screen_context
         if self.screen is self._main:
             finder.add(*groups, *make_project_groups(context.state.browser, context.state.project))
@@ -496,7 +496,7 @@ class WorkbenchApp(KeyHolder, App[None]):
                 return
             others = (identity for identity in self._recent if identity != chosen.identity)
             self._recent = (chosen.identity, *islice(others, MOST_RECENT - 1))
-            if chosen.kind is Kind.ACTION:
+            if chosen.kind is FinderKind.ACTION:
                 item, owner = actions[chosen.key[0]]
                 owner.call_next(self.run_action, item.action, owner)
             else:
@@ -508,20 +508,20 @@ class WorkbenchApp(KeyHolder, App[None]):
         """Go to what was chosen in the palette."""
         main = self._main
         match item.kind:
-            case Kind.CASE:
+            case FinderKind.CASE:
                 target, eval_set, eval_id, occurrence = item.key
                 key = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=int(occurrence))
                 main.go_to_row((target, eval_set, key))
-            case Kind.EVAL_SET:
+            case FinderKind.EVAL_SET:
                 target, eval_set = item.key
                 main.go_to_row((target, eval_set, None))
-            case Kind.AGENT:
+            case FinderKind.AGENT:
                 main.go_to_row((item.key[0], "", None))
-            case Kind.TOOL:
+            case FinderKind.TOOL:
                 main.list_matching(make_tool_filter(item.key[0]))
-            case Kind.RUN:
+            case FinderKind.RUN:
                 main.open_run(item.key[0])
-            case Kind.THEME:
+            case FinderKind.THEME:
                 self.theme = item.key[0]
             case _ if item.key == ("tui", "theme"):
                 self._find_theme()
@@ -541,9 +541,9 @@ class WorkbenchApp(KeyHolder, App[None]):
 
     def _find_theme(self) -> None:
         """Open a palette of all themes."""
-        finder = Finder(scope=Kind.THEME)
+        finder = Finder(scope=FinderKind.THEME)
         finder.add(self._make_theme_group())
-        finder.select((Kind.THEME.value, self.theme))
+        finder.select((FinderKind.THEME.value, self.theme))
         self.push_screen(
             FinderScreen(finder, placeholder="a theme"), lambda item: None if item is None else self._go_to(item)
         )
@@ -675,7 +675,7 @@ class WorkbenchApp(KeyHolder, App[None]):
 
     def _list_problems(self, messages: Sequence[str]) -> None:
         files = find_named_files(messages, root=Path())
-        self._main.state.problems.set_messages(Source.APPEARANCE, messages, files=files)
+        self._main.state.problems.set_messages(ProblemSource.APPEARANCE, messages, files=files)
 
 
 def _make_driver_class(early: EarlyScreen) -> type[Driver]:

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
-from workbench.store.toml_files import Layout, Layouts
+from workbench.store.toml_files import Layouts, ScreenLayout
 from workbench.tui import app
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import HelpScreen
@@ -24,7 +24,7 @@ from workbench.tui.dialogs.finder_screen import FinderScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screens.main_frame import Frame
 from workbench.tui.state.text_layout import Line
-from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Change, Tour, View, mend_agent
+from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Tour, TourChange, View, mend_agent
 from workbench.tui.widgets.inputs import TypedText
 from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import make_strip
@@ -80,19 +80,19 @@ class TourApp(WorkbenchApp):
     PLACES = (*WorkbenchApp.PLACES, "tour")
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("tour")]
 
-    def __init__(self, backend: Backend, *, layout: Layout | None = None, **options: Any) -> None:
+    def __init__(self, backend: Backend, *, layout: ScreenLayout | None = None, **options: Any) -> None:
         super().__init__(backend, layout=layout, **options)
         self._tour = Tour(self._layout.tour)
         self._saved_name = self._tour.name
         self._saving = asyncio.Lock()
         self._panel = TourPanel()
-        self._change: Change | None = None
+        self._change: TourChange | None = None
         self._announced_at: float | None = None
         self._is_mending = False
         self._has_ended = False
 
     @property
-    def layout_now(self) -> Layout:
+    def layout_now(self) -> ScreenLayout:
         """The current layout, with the step of the tour."""
         return super().layout_now.model_copy(update={"tour": self._tour.name})
 
@@ -181,7 +181,7 @@ class TourApp(WorkbenchApp):
             self._tour.skip()
 
 
-def _mend_file(path: Path) -> Change:
+def _mend_file(path: Path) -> TourChange:
     """Add the line to the file of the agent. Raises StoreError if the file is not as expected."""
     data, _ = read_bytes(path)
     mended = mend_agent(decode_utf8(path, data))

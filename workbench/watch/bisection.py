@@ -14,7 +14,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
-from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect, Used
+from workbench.report.bisect_report import BisectReport, BisectStep, Commit, CommitOutcome, Sample, Suspect, Used
 from workbench.store.settings import FILE_NAME
 from workbench.watch.commit_search import CommitSearch, Counts, share_samples
 from workbench.watch.commit_verdicts import CommitVerdicts, Failure, KnownCommit, describe_failure, limit_diff
@@ -48,7 +48,7 @@ class Bisection:
         plan: Plan,
         options: BisectOptions,
         *,
-        show: Callable[[Step], None] = lambda _: None,
+        show: Callable[[BisectStep], None] = lambda _: None,
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`plan` has one case. `show` gets each commit once something is known of it, and `notify` sentences.
@@ -73,7 +73,7 @@ class Bisection:
         self._show = show
         self._notify = notify
         self.announce: Callable[[Commit], None] = lambda _: None
-        self._steps: list[Step] = []
+        self._steps: list[BisectStep] = []
         self._notices: list[str] = []
         self._known: dict[str, KnownCommit] = {}
         self._verdicts: CommitVerdicts | None = None
@@ -245,7 +245,7 @@ class Bisection:
             if self._options.repeats > 1 and (parent in span.places or parent == span.oldest.id):
                 continue
             known = self._sample_end(verdicts, repository.read_commit(parent), until=None)
-            if known.outcome is Outcome.SKIPPED:
+            if known.outcome is CommitOutcome.SKIPPED:
                 return f"its parent {parent[:10]} has no verdict: {known.reason.rstrip('.')}"
             if self._has_fault(known, _count):
                 return f"the case fails in its parent {parent[:10]}, too"
@@ -265,7 +265,7 @@ class Bisection:
         def count(known: KnownCommit) -> Counts:
             if not known.samples:
                 return Counts()
-            is_same = known.outcome is Outcome.FAILED and self._read_failure(known.commit) == failure
+            is_same = known.outcome is CommitOutcome.FAILED and self._read_failure(known.commit) == failure
             return Counts(failed=1) if is_same else Counts(passed=1)
 
         suspects = self._narrow(repository, verdicts, span, count).suspects
@@ -273,7 +273,7 @@ class Bisection:
         parents = () if last is None else last.parents
         outcomes = {self._sample_end(verdicts, repository.read_commit(each), until=None).outcome for each in parents}
         steps = self._list_last_steps()
-        if last is not None and outcomes == {Outcome.PASSED}:
+        if last is not None and outcomes == {CommitOutcome.PASSED}:
             self._say(f"it turned red in {first.short}, too, in another way, and was mended before {last.short}")
             return replace(report, suspects=[Suspect(last, 1.0)], steps=steps, notices=tuple(self._notices))
         since = "later" if last is None else f"since {last.short}"
@@ -321,12 +321,12 @@ class Bisection:
         return all(each is not None and {sample.execution for sample in each.samples[:1]} == first for each in known)
 
     def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
-        known = self._sample_end(verdicts, newest, until=Outcome.FAILED)
-        if known.outcome is Outcome.SKIPPED:
+        known = self._sample_end(verdicts, newest, until=CommitOutcome.FAILED)
+        if known.outcome is CommitOutcome.SKIPPED:
             raise PlanError(
                 f"{self._case.key}: no verdict at {_name(newest)}: {known.reason.rstrip('.')}. An ERROR is no verdict"
             )
-        if known.outcome is Outcome.PASSED:
+        if known.outcome is CommitOutcome.PASSED:
             hint = "name a commit in which it fails with --bad"
             if self._options.repeats == 1:
                 hint += ", or repeat it with --repeats 10 if it fails only sometimes"
@@ -339,7 +339,7 @@ class Bisection:
 
     def _require_green(self, verdicts: CommitVerdicts, oldest: Commit, newest: Commit) -> None:
         known = self._sample_end(verdicts, oldest, until=None)
-        if known.outcome is Outcome.SKIPPED:
+        if known.outcome is CommitOutcome.SKIPPED:
             why = known.reason.rstrip(".")
             raise PlanError(
                 f"{self._case.key}: no verdict at --good {_name(oldest)}: {why}. Name another commit, or leave out "
@@ -362,19 +362,19 @@ class Bisection:
         for commit in newest_first[:_LOOKED_UP] if verdicts.has_passed else ():
             known = self._get(commit)
             self._look_up(verdicts, known)
-            if known.outcome is Outcome.PASSED and len(known.samples) >= self._options.repeats:
+            if known.outcome is CommitOutcome.PASSED and len(known.samples) >= self._options.repeats:
                 green += 1
                 if green == needed:
                     return commit
         last_red, distance, green, place = -1, 1, 0, 0
         while place < len(newest_first):
-            known = self._sample_end(verdicts, newest_first[place], until=Outcome.FAILED)
-            if known.outcome is Outcome.PASSED:
+            known = self._sample_end(verdicts, newest_first[place], until=CommitOutcome.FAILED)
+            if known.outcome is CommitOutcome.PASSED:
                 green += 1
                 if green == needed or place == len(newest_first) - 1:
                     return newest_first[place]
             else:
-                green, last_red = 0, place if known.outcome is Outcome.FAILED else last_red
+                green, last_red = 0, place if known.outcome is CommitOutcome.FAILED else last_red
             if place == len(newest_first) - 1:
                 break
             place = min(place + distance, len(newest_first) - 1)
@@ -398,17 +398,19 @@ class Bisection:
             for place in places:
                 pair = range(place, place + min(self._options.repeats, 2))
                 seen.update(pair)
-                outcomes = [self._sample_end(verdicts, older[each], until=Outcome.FAILED).outcome for each in pair]
-                if Outcome.FAILED in outcomes:
-                    red = pair[outcomes.index(Outcome.FAILED)]
+                outcomes = [
+                    self._sample_end(verdicts, older[each], until=CommitOutcome.FAILED).outcome for each in pair
+                ]
+                if CommitOutcome.FAILED in outcomes:
+                    red = pair[outcomes.index(CommitOutcome.FAILED)]
                     break
-                if Outcome.PASSED in outcomes:
-                    return older[pair[outcomes.index(Outcome.PASSED)]]
+                if CommitOutcome.PASSED in outcomes:
+                    return older[pair[outcomes.index(CommitOutcome.PASSED)]]
                 if len(seen) >= most:
                     break
         return None
 
-    def _sample_end(self, verdicts: CommitVerdicts, commit: Commit, *, until: Outcome | None) -> KnownCommit:
+    def _sample_end(self, verdicts: CommitVerdicts, commit: Commit, *, until: CommitOutcome | None) -> KnownCommit:
         """Sample a commit at an end of the search as often as allowed, or until it has an outcome."""
         known = self._get(commit)
         if not known.is_looked_up:
@@ -436,7 +438,7 @@ class Bisection:
 
     def _add_step(self, known: KnownCommit, *, suspects: int | None = None) -> None:
         assert known.outcome is not None
-        step = Step(
+        step = BisectStep(
             commit=known.commit,
             outcome=known.outcome,
             samples=tuple(known.samples),
@@ -450,7 +452,7 @@ class Bisection:
         self._notices.append(sentence)
         self._notify(sentence)
 
-    def _list_last_steps(self) -> tuple[Step, ...]:
+    def _list_last_steps(self) -> tuple[BisectStep, ...]:
         return tuple({step.commit.id: step for step in self._steps}.values())
 
     def _summarise(self, search: CommitSearch, span: CommitRange, verdicts: CommitVerdicts) -> BisectReport:

@@ -29,10 +29,10 @@ from workbench.model.trace import get_trajectory
 from workbench.report.coverage_report import (
     ArgumentValues,
     Coverage,
-    Part,
+    CoveragePart,
+    CoverageSection,
     PartKind,
     PartStatus,
-    Section,
     UncertainCase,
 )
 from workbench.store.errors import StoreError
@@ -442,7 +442,7 @@ def _make_part(
     place: str = "",
     reached: tuple[Sequence[CaseKey], Sequence[CaseKey]],
     is_uncertain: bool,
-) -> Part:
+) -> CoveragePart:
     cases, stale = reached
     if cases:
         status = PartStatus.REACHED
@@ -450,7 +450,7 @@ def _make_part(
         status = PartStatus.STALE
     else:
         status = PartStatus.UNKNOWN if is_uncertain else PartStatus.UNREACHED
-    return Part(kind=kind, name=name, place=place, status=status, cases=cases, stale_cases=stale)
+    return CoveragePart(kind=kind, name=name, place=place, status=status, cases=cases, stale_cases=stale)
 
 
 class _AgentSection:
@@ -475,7 +475,7 @@ class _AgentSection:
             self._structure |= records.structures.get(name, {})
             self._declared_tools |= records.declared.get(name, set())
 
-    def build(self) -> Section:
+    def build(self) -> CoverageSection:
         """Return the section."""
         agents, edges = self._list_agents()
         instructed = self._list_instructed()
@@ -503,7 +503,7 @@ class _AgentSection:
             for kind, places in kinds
             for name, place in places.items()
         ]
-        return Section(
+        return CoverageSection(
             title=", ".join(self._agent.names),
             targets=self._agent.names,
             parts=[*parts, *self._list_expected(tools)],
@@ -587,7 +587,7 @@ class _AgentSection:
         own = [persona if isinstance(persona, str) else persona.id for persona in named]
         return dict.fromkeys([*PERSONAS, *own, *self._seen(PartKind.PERSONA)], "")
 
-    def _list_expected(self, tools: Mapping[str, str]) -> list[Part]:
+    def _list_expected(self, tools: Mapping[str, str]) -> list[CoveragePart]:
         if not self._expected.has_conversations:
             return []
         return [
@@ -624,7 +624,7 @@ def _names(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path) -> Section:
+def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path) -> CoverageSection:
     """Build the section of the code: callbacks, prompt files and functions, each once for all agents that share it."""
     owners: dict[str, set[str]] = {}
     functions: dict[str, Mapping[str, int]] = {}
@@ -678,7 +678,7 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
         if f"{path}::{name}" not in shown
     ]
     targets = dict.fromkeys(name for agent in agents for name in agent.names)
-    return Section(
+    return CoverageSection(
         title="code", targets=list(targets), parts=parts, notes=list(_list_code_notes(agents, records, functions, root))
     )
 

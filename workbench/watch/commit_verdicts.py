@@ -29,7 +29,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import ModelMode, Target
-from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
+from workbench.report.bisect_report import Commit, CommitOutcome, Sample, SampleSource, Used
 from workbench.report.run_report import ReportedCase
 from workbench.report.turn_diff import DifferenceKind
 from workbench.simulation.replayed_models import hash_calls
@@ -76,13 +76,13 @@ class KnownCommit:
     is_looked_up: bool = False
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> CommitOutcome | None:
         """FAILED if any sample failed; None if nothing is known."""
         if any(sample.status is CaseStatus.FAILED for sample in self.samples):
-            return Outcome.FAILED
+            return CommitOutcome.FAILED
         if self.samples:
-            return Outcome.PASSED
-        return Outcome.SKIPPED if self.reason else None
+            return CommitOutcome.PASSED
+        return CommitOutcome.SKIPPED if self.reason else None
 
 
 class _Place(NamedTuple):
@@ -180,7 +180,7 @@ class CommitVerdicts:
         known.samples.append(
             Sample(
                 status=result.status,
-                source=Source.SCORED if is_scored else Source.EXECUTED,
+                source=SampleSource.SCORED if is_scored else SampleSource.EXECUTED,
                 run_id=run_id,
                 execution=(str(place.root), run_id, job.repeat),
                 read_result=lambda: result,
@@ -327,7 +327,7 @@ class CommitVerdicts:
         known.samples.append(
             Sample(
                 status=job.status,
-                source=Source.KNOWN,
+                source=SampleSource.KNOWN,
                 run_id=job.run_id,
                 execution=(str(place.root), job.run_id, job.key.repeat),
                 read_result=read_result,

@@ -86,7 +86,7 @@ class Wakeup:
             os.close(descriptor)
 
 
-class Listener(Protocol):
+class FolderListener(Protocol):
     """Receives the events of some folders from now on."""
 
     def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
@@ -99,7 +99,7 @@ class Listener(Protocol):
         """Stop listening."""
 
 
-def listen(folders: Iterable[str]) -> Listener:
+def listen(folders: Iterable[str]) -> FolderListener:
     """Start to listen. Raises `EventsUnavailable` or `FolderVanished`."""
     return InotifyListener(folders) if sys.platform == "linux" else WatchfilesListener(folders)
 
@@ -140,7 +140,7 @@ class InotifyListener:
             raise EventsUnavailable(_explain_failure(error)) from None
 
     def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
-        """See `Listener.wait`; no event is lost at a wakeup."""
+        """See `FolderListener.wait`; no event is lost at a wakeup."""
         poll = select.poll()
         poll.register(self._inotify, select.POLLIN)
         poll.register(wakeup.fileno(), select.POLLIN)
@@ -205,7 +205,7 @@ class WatchfilesListener:
             raise EventsUnavailable(_explain_failure(error)) from None
 
     def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
-        """See `Listener.wait`."""
+        """See `FolderListener.wait`."""
         # The timeout of the library uses the wall clock, which may jump; the deadline does not.
         deadline = _Deadline(wakeup, time.monotonic() + seconds + _SPARE)
         try:
@@ -290,7 +290,7 @@ _QUIET = 60.0  # seconds without a change after which scans become rarer
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """Watched files or folders may have changed."""
 
     paths: frozenset[Path]
@@ -315,14 +315,14 @@ class Change:
         """Return the paths that no longer exist."""
         return frozenset(path for path in self.paths if not path.exists())
 
-    def exclude_paths(self, is_left_out: Callable[[Path], bool]) -> Change:
+    def exclude_paths(self, is_left_out: Callable[[Path], bool]) -> FileChange:
         """Return the change without some paths."""
-        return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
+        return FileChange(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
 
-    def merge(self, later: Change) -> Change:
+    def merge(self, later: FileChange) -> FileChange:
         """Return both changes as one."""
         everything = self.everything or later.everything
-        return Change(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
+        return FileChange(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ class Observer:
         folders: Folders,
         *,
         scan: str,
-        report: Callable[[Change], None],
+        report: Callable[[FileChange], None],
         report_status: Callable[[WatchStatus, int], None],
     ) -> None:
         """`scan` says why events are not used, or is empty. `report_status` also gets the number of requests done."""
@@ -357,7 +357,7 @@ class Observer:
         self._asked: list[Folders] = []
         self._taken_in = 0
         self._scanner = Scanner(folders, self._stop.is_set)
-        self._listener: Listener | None = None
+        self._listener: FolderListener | None = None
         self._listening: dict[str, tuple[int, int]] = {}
         self._no_events = ""
         self._lost: list[float] = []
@@ -424,7 +424,7 @@ class Observer:
 
     def _publish_change(self) -> None:
         paths = frozenset() if self._everything else frozenset(map(Path, self._paths))
-        change = Change(paths, self._everything, self._first)
+        change = FileChange(paths, self._everything, self._first)
         self._paths, self._everything = set(), False
         self._publish_status()
         self._report(change)
@@ -530,7 +530,7 @@ class Observer:
             self._drain(before)
         return True
 
-    def _drain(self, before: Listener) -> None:
+    def _drain(self, before: FolderListener) -> None:
         try:
             for path in before.wait(0.001, self._wakeup):
                 self._note(self._scanner.apply_event(path).paths, time.monotonic())
@@ -640,7 +640,7 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._status: WatchStatus | None = None
-        self._pending: Change | None = None
+        self._pending: FileChange | None = None
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
         self._ended = asyncio.Event()
@@ -713,7 +713,7 @@ class Watcher:
         if folders != self._folders:
             await self._replace_folders(folders)
 
-    async def changes(self) -> AsyncGenerator[Change, None]:
+    async def changes(self) -> AsyncGenerator[FileChange, None]:
         """Yield changes until `stop`; several are merged if the consumer is slow.
 
         Starts the watcher if necessary, and then stops it at the end. Raises errors of the thread.
@@ -766,13 +766,13 @@ class Watcher:
         except RuntimeError:  # the loop is closed, so nothing listens any more
             self._observer.stop()
 
-    def _send_change(self, change: Change) -> None:
+    def _send_change(self, change: FileChange) -> None:
         self._call_in_loop(self._add_change, change)
 
     def _send_status(self, status: WatchStatus, taken_in: int) -> None:
         self._call_in_loop(self._update_status, status, taken_in)
 
-    def _add_change(self, change: Change) -> None:
+    def _add_change(self, change: FileChange) -> None:
         self._pending = self._pending.merge(change) if self._pending else change
         self._news.set()
 

@@ -25,7 +25,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.settings import WatchSettings
-from workbench.watch.file_watcher import Change
+from workbench.watch.file_watcher import FileChange
 from workbench.watch.selector import (
     Action,
     Decision,
@@ -250,7 +250,7 @@ class DecisionService:
             self.selector.forget()
         return self.decide_one(job)
 
-    def is_self_inflicted(self, change: Change) -> bool:
+    def is_self_inflicted(self, change: FileChange) -> bool:
         """Return True if agents wrote all of a change while they ran."""
         if change.everything:
             return False

@@ -29,7 +29,7 @@ from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, 
 from workbench.watch.snapshot import SOURCE_KINDS, BrokenSource, Question, Snapshot
 
 if TYPE_CHECKING:
-    from workbench.watch.file_watcher import Change
+    from workbench.watch.file_watcher import FileChange
 
 # Events, sent in the order in which they became true.
 
@@ -437,7 +437,7 @@ class WatchReporter:
 
     def report_change(
         self,
-        change: Change,
+        change: FileChange,
         decisions: Sequence[Decision],
         work: Sequence[Decision],
         *,

@@ -16,7 +16,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import SIDECAR_SUFFIX
 from workbench.store.project_discovery import Project, can_claim, find_recordings
 from workbench.store.settings import FILE_NAME
-from workbench.watch.file_watcher import Change
+from workbench.watch.file_watcher import FileChange
 
 _MOST_NAMED = 3
 _GONE = "the file was deleted; its cases are no longer watched"
@@ -110,7 +110,7 @@ class WatchPlanner:
         recordings = {path for target in targets if (path := find_recordings(target)) is not None}
         return frozenset(path for path in {*sets, *configs, *tools, *recordings} if path.is_absolute())
 
-    def is_affected(self, change: Change) -> bool:
+    def is_affected(self, change: FileChange) -> bool:
         """Return True if a change may change the plan."""
         if change.everything:
             return True

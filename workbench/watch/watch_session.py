@@ -24,7 +24,7 @@ from workbench.model.run_events import Notice, RunEvent
 from workbench.store.errors import StoreError
 from workbench.store.files import PRIVATE
 from workbench.store.history.history_schema import get_history_path, make_history_folder
-from workbench.watch.file_watcher import Change, Watcher, WatchStatus
+from workbench.watch.file_watcher import FileChange, Watcher, WatchStatus
 from workbench.watch.folder_scanner import Folders
 from workbench.watch.scheduler import ActiveJobs, DecisionService, ManualRuns, OffLoop, Scheduler
 from workbench.watch.selector import Decision, VerdictKey, get_path
@@ -37,7 +37,7 @@ from workbench.watch.watch_plan import WatchPlanner
 _FILE_NAME = "watch.lock"
 
 
-class Turn(Enum):
+class WatchTurn(Enum):
     """The result of a request for a turn."""
 
     OTHERS = "others"  # another process has the turn
@@ -45,7 +45,7 @@ class Turn(Enum):
     MINE_AGAIN = "mine again"  # other processes had a turn since then and may have stored verdicts
 
 
-class Turns:
+class WatchTurns:
     """The turns of one watch; they end with its process. Several at once count as one turn for other processes."""
 
     def __init__(self, root: Path) -> None:
@@ -55,19 +55,19 @@ class Turns:
         self._count = 0
         self._mark = self._read_mark()
 
-    def acquire(self) -> Turn:
+    def acquire(self) -> WatchTurn:
         """Take a turn unless another process has it. Without locks in the file system, other processes are ignored."""
         if self._held is None:
             if sys.platform == "win32":
-                return Turn.MINE
+                return WatchTurn.MINE
             try:
                 make_history_folder(self._root)  # before the first run of the project, too
                 self._held = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE)
             except (OSError, StoreError):
-                return Turn.MINE
+                return WatchTurn.MINE
             if not _lock(self._held):
                 self._close()
-                return Turn.OTHERS
+                return WatchTurn.OTHERS
         self._count += 1
         return self._sign(self._held)
 
@@ -88,14 +88,14 @@ class Turns:
         except OSError:
             return b""
 
-    def _sign(self, file: int) -> Turn:
+    def _sign(self, file: int) -> WatchTurn:
         """Write a mark, and check whether the previous one is of another process."""
         with contextlib.suppress(OSError):
             before = os.pread(file, 64, 0)
             is_mine, self._mark = before in (b"", self._mark), secrets.token_hex(8).encode()
             os.pwrite(file, self._mark, 0)
-            return Turn.MINE if is_mine else Turn.MINE_AGAIN
-        return Turn.MINE_AGAIN
+            return WatchTurn.MINE if is_mine else WatchTurn.MINE_AGAIN
+        return WatchTurn.MINE_AGAIN
 
     def _close(self) -> None:
         if self._held is not None:
@@ -156,7 +156,7 @@ class WatchedSources:
             self._used.update(new)
             await self._watcher.add(new, listed=[path.parent for path in new])
 
-    def is_used(self, change: Change) -> bool:
+    def is_used(self, change: FileChange) -> bool:
         """Return True if any path of a change is source, or was ever used by a case or the plan."""
         if change.everything or not self._used.union(self._plan_files).isdisjoint(change.paths):
             return True
@@ -286,7 +286,7 @@ class WatchSession:
         self._manual_runs = ManualRuns(
             self._decisions, self._active, self._reporter, off_loop=off_loop, rerun=self._rerun_soon
         )
-        self._turns = Turns(workspace.root)
+        self._turns = WatchTurns(workspace.root)
         self._has_reported_other_watch = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_rerun: list[JobKey] = []
@@ -294,7 +294,7 @@ class WatchSession:
         self._is_paused = False
         self._is_root_missing = False
         self._output_files: frozenset[FileId] = frozenset()
-        self._pending: Change | None = None  # while paused
+        self._pending: FileChange | None = None  # while paused
         self._lock = asyncio.Lock()  # held while decisions become runs
 
     async def events(self) -> AsyncIterator[WatchEvent]:
@@ -416,7 +416,7 @@ class WatchSession:
             Notice(severity="warning" if status.mode == "scanning" else "information", message=message)
         )
 
-    async def _on_change(self, change: Change) -> None:
+    async def _on_change(self, change: FileChange) -> None:
         was_missing, self._is_root_missing = (
             self._is_root_missing,
             not await self._off_loop(self._workspace.root.is_dir),
@@ -427,7 +427,7 @@ class WatchSession:
                 self._reporter.report(Notice(severity="warning", message=message))
             return
         if was_missing:
-            change = change.merge(Change(frozenset(), True, change.at))
+            change = change.merge(FileChange(frozenset(), True, change.at))
         change = await self._off_loop(
             lambda: change.exclude_paths(lambda path: is_output_file(path, self._output_files))
         )
@@ -452,7 +452,7 @@ class WatchSession:
         self._decisions.jobs = dict(plan.jobs)
         self._reporter.forget_other_jobs(self._decisions.jobs)
 
-    async def _process(self, change: Change | None) -> None:
+    async def _process(self, change: FileChange | None) -> None:
         """Decide on every job, and start the runs that follow. Without a change this is the start of the watch."""
         removed = () if change is None else await self._off_loop(change.find_removed)
         async with self._lock:
@@ -512,13 +512,13 @@ class WatchSession:
 
         If nothing remains, the turn is given back.
         """
-        while (turn := await self._off_loop(self._turns.acquire)) is Turn.OTHERS:
+        while (turn := await self._off_loop(self._turns.acquire)) is WatchTurn.OTHERS:
             if not self._has_reported_other_watch:
                 self._has_reported_other_watch = True
                 message = "another watch of this project is running cases; this one waits and reuses its verdicts"
                 self._reporter.report(Notice(message=message))
             await asyncio.sleep(_TURN_INTERVAL)
-        if turn is Turn.MINE:
+        if turn is WatchTurn.MINE:
             return decisions
         await self._off_loop(self._workspace.read_new_verdicts)
         jobs = {each.job for each in decisions}

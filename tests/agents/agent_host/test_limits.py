@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.channel import Channel, Listener
+from workbench.agents.channel import Channel, ChannelListener
 
 MANY_AT_ONCE = """
 import asyncio, resource, sys
@@ -104,7 +104,7 @@ async def test_a_case_ends_although_a_leftover_process_writes_endlessly(bench: A
 
 async def test_a_message_without_required_fields_ends_only_its_connection() -> None:
     close_reasons: list[str | None] = []
-    listener = Listener()
+    listener = ChannelListener()
     await listener.start()
 
     def greet(channel: Channel, hello: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from aiohttp.web import Application, Request, Response
 
 from workbench.agents.worker import model_clients
-from workbench.agents.worker.model_interception import Models
+from workbench.agents.worker.model_interception import InterceptedModels
 
 
 async def answer(request: Request) -> Response:
@@ -21,7 +21,7 @@ async def answer(request: Request) -> Response:
 async def test_calls_of_an_aiohttp_that_cannot_be_wrapped_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     announced: list[Any] = []
 
-    class Announcements(Models):
+    class Announcements(InterceptedModels):
         async def ask_later(self, call: dict[str, Any]) -> dict[str, Any]:
             announced.append((call["method"], call["url"], call["uncovered"]))
             return {"source": None}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.model_interception import Copy, Models, Request
+from workbench.agents.worker.model_interception import Copy, InterceptedModels, Request
 
 SIGNATURE = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
 AWS = (
@@ -96,7 +96,7 @@ LOCAL = "http://localhost:9999"
     ],
 )
 def test_a_request_at_an_unknown_address_is_known_by_what_it_says(url: str, body: Any, expected: str | None) -> None:
-    models = Models(None, {"endpoints": ["known"]}, None)  # type: ignore[arg-type]
+    models = InterceptedModels(None, {"endpoints": ["known"]}, None)  # type: ignore[arg-type]
     sent = json.dumps(body).encode() if body else b"prompt=hello"
 
     assert models.covers("POST", url, sent) == (expected == "covered")

@@ -23,7 +23,7 @@ import trustme
 
 from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_server
 from workbench.agents.worker import model_proxy
-from workbench.agents.worker.model_interception import Models
+from workbench.agents.worker.model_interception import InterceptedModels
 from workbench.agents.worker.model_proxy import ModelProxy
 from workbench.simulation.model_requests import ENDPOINTS
 
@@ -76,7 +76,7 @@ def engine() -> Engine:
 @pytest.fixture
 def proxy(engine: Engine) -> Iterator[ModelProxy]:
     settings = {"endpoints": list(ENDPOINTS.values())}
-    proxy = ModelProxy(Models(engine, settings, None))  # type: ignore[arg-type]
+    proxy = ModelProxy(InterceptedModels(engine, settings, None))  # type: ignore[arg-type]
     yield proxy
     proxy.stop()
 
@@ -529,7 +529,7 @@ def test_a_program_without_a_key_keeps_its_own_default_address_unless_no_model_i
 ) -> None:
     monkeypatch.setattr(model_proxy, "_listens", lambda _: False)
     settings = {"endpoints": list(ENDPOINTS.values()), "may_ask": may_ask}
-    proxy = ModelProxy(Models(engine, settings, None))  # type: ignore[arg-type]
+    proxy = ModelProxy(InterceptedModels(engine, settings, None))  # type: ignore[arg-type]
 
     environment = proxy.build_environment({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": ""})
     proxy.stop()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from workbench.engine.acceptance import (
+    AcceptanceRefused,
     Hunk,
-    Refused,
     accept,
     expect_response,
     explain_hunk_refusal,
@@ -154,7 +154,7 @@ def test_a_difference_that_no_longer_exists_is_refused_and_nothing_changes() -> 
     document.set_value(("conversation", 0, "final_response", "parts", 0, "text"), "It is off.", case=0)
     before = document.content()
 
-    with pytest.raises(Refused, match="no longer exists"):
+    with pytest.raises(AcceptanceRefused, match="no longer exists"):
         accept(document, 0, [hunk], execution)
 
     assert document.content() == before

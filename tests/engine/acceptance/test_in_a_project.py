@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, get_statuses, turn
-from workbench.engine.acceptance import Acceptance, Refused, find_hunks
+from workbench.engine.acceptance import Acceptance, AcceptanceRefused, find_hunks
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
@@ -138,7 +138,7 @@ def test_all_repeats_are_rescored(project: Project) -> None:
 def test_accepting_an_error_is_refused(project: Project) -> None:
     workspace, result = run_case(project, "b")
 
-    with pytest.raises(Refused, match="ended in an error"):
+    with pytest.raises(AcceptanceRefused, match="ended in an error"):
         workspace.acceptances.accept(make_acceptance(workspace, result), label="all")
 
 
@@ -149,7 +149,9 @@ def test_calls_with_unknown_arguments_are_refused_and_the_file_stays_unchanged(p
     result = result.model_copy(update={"execution": execution})
     before = (project.root / "set.evalset.json").read_bytes()
 
-    with pytest.raises(Refused, match="the arguments of the tool calls of turn 1 are unknown: no span tells any"):
+    with pytest.raises(
+        AcceptanceRefused, match="the arguments of the tool calls of turn 1 are unknown: no span tells any"
+    ):
         workspace.acceptances.accept(make_acceptance(workspace, result), label="all")
 
     assert (project.root / "set.evalset.json").read_bytes() == before
@@ -161,7 +163,7 @@ def test_a_case_that_changed_since_it_was_judged_is_refused_in_every_session(pro
     path.write_text(path.read_text().replace('"n": 2', '"n": 3'))
 
     for workspace in (project.open_workspace(), project.open_workspace()):
-        with pytest.raises(Refused, match="changed since it was judged"):
+        with pytest.raises(AcceptanceRefused, match="changed since it was judged"):
             workspace.acceptances.accept(make_acceptance(workspace, result), label="all")
     assert '"n": 3' in path.read_text()
 
@@ -172,7 +174,7 @@ def test_a_case_that_changed_since_it_was_shown_is_refused(project: Project) -> 
     path = project.root / "set.evalset.json"
     path.write_text(path.read_text().replace('"n": 2', '"n": 3'))
 
-    with pytest.raises(Refused, match="changed since it was shown"):
+    with pytest.raises(AcceptanceRefused, match="changed since it was shown"):
         workspace.acceptances.accept(acceptance, label="all")
 
 
@@ -193,7 +195,7 @@ def test_accepting_is_refused_while_the_set_has_unsaved_edits(project: Project) 
     acceptance = make_acceptance(workspace, result)
     workspace.documents.edit("set.evalset.json", lambda document: document.remove_case(1), label="remove")
 
-    with pytest.raises(Refused, match="unsaved edits"):
+    with pytest.raises(AcceptanceRefused, match="unsaved edits"):
         workspace.acceptances.accept(acceptance, label="all")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.chat_session.test_chat import Listener
 from tests.engine.conftest import Project, find_result, turn
-from workbench.engine.chat_session import Branch, NewCase, find_tool_warning, make_branch, write_case
+from workbench.engine.chat_session import ChatBranch, NewCase, find_tool_warning, make_branch, write_case
 from workbench.engine.plan import Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import Content, SessionInput
@@ -242,7 +242,7 @@ def test_tools_without_recorded_results_are_named_before_they_are_called(project
     assert find_tool_warning(branch, elsewhere) == (
         "the tools of the replayed turns will really be called: the tools of an agent of kind http run elsewhere"
     )
-    assert find_tool_warning(Branch(), elsewhere) == ""
+    assert find_tool_warning(ChatBranch(), elsewhere) == ""
 
 
 def test_an_agent_that_changed_is_said_to_answer_differently(project: Project) -> None:

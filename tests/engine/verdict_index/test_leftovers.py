@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording.fingerprints import ABSENT
-from workbench.engine.verdict_index import AgentWrittenFiles, LeftFiles, Names
+from workbench.engine.verdict_index import AgentFileNames, AgentWrittenFiles, LeftFiles
 from workbench.store.history.history_queries import AgentWrittenFile
 
 
@@ -78,9 +78,9 @@ def test_a_name_belongs_to_the_agents_while_it_is_as_they_left_it(tmp_path: Path
 
     leftovers = AgentWrittenFiles({f"{tmp_path}/{name}": is_present for name, is_present in presence.items()})
 
-    assert leftovers.names(str(tmp_path)) == Names(frozenset({"kept", "removed"}), frozenset({"deleted"}))
+    assert leftovers.names(str(tmp_path)) == AgentFileNames(frozenset({"kept", "removed"}), frozenset({"deleted"}))
     assert leftovers.list_written(str(tmp_path)) == presence.keys()
-    assert leftovers.names("/elsewhere") == Names()
+    assert leftovers.names("/elsewhere") == AgentFileNames()
 
 
 def test_the_summary_for_workers_is_limited_and_starts_with_relevant_folders(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from workbench.llm.model_types import (
 from workbench.llm.models import Account, Cache, Models
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError
-from workbench.store.model_answers import Part, RecordedCalls, Recording, add_recording
+from workbench.store.model_answers import CallKind, RecordedCalls, Recording, add_recording
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]
@@ -411,7 +411,7 @@ async def test_requests_are_recorded_with_the_case_that_they_belong_to(tmp_path:
         recording = RequestRecording(path)
         await asyncio.gather(*(asyncio.create_task(run_case(recording, replaces, *case)) for case in cases))
         await recording.close()
-        blocks = Recording(path).iter_part(Part.JUDGES, RecordedRequest)
+        blocks = Recording(path).iter_part(CallKind.JUDGES, RecordedRequest)
         return [
             (block.job.case.eval_id, [call.request.messages[0].text for call in block.calls])
             for block in blocks
@@ -428,7 +428,7 @@ async def test_a_case_gets_the_replies_that_were_recorded_for_it(tmp_path: Path)
     jobs = {name: JobKey(CaseKey(target="t", eval_set="s", eval_id=name), 0) for name in ("a", "b", "new")}
     for name in "ab":
         reply = RecordedRequest(request=request(), reply=ModelReply(text=f"to {name}"))
-        add_recording(path, RecordedCalls(Part.JUDGES, jobs[name], (reply,)))
+        add_recording(path, RecordedCalls(CallKind.JUDGES, jobs[name], (reply,)))
 
     async def ask(name: str) -> str:
         case_requests.set(CaseRequests(jobs[name]))

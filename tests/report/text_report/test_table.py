@@ -26,16 +26,16 @@ from workbench.model.results import (
 from workbench.model.run_events import MetricSummary
 from workbench.model.text import score_text
 from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.text_report import Style, VerdictTable, cell_length, explain, row_name, width_of_names
+from workbench.report.text_report import TableStyle, VerdictTable, cell_length, explain, row_name, width_of_names
 
 MakeReport = Callable[..., RunReport]
 MakeCase = Callable[..., ReportedCase]
 
 
-def make_table(cases: list[ReportedCase], report: RunReport, style: Style | None = None) -> list[str]:
+def make_table(cases: list[ReportedCase], report: RunReport, style: TableStyle | None = None) -> list[str]:
     width = width_of_names([row_name(case) for case in cases])
     table = VerdictTable(
-        style=style or Style(), name_width=width, criteria={"sets/light.evalset.json": default_config()}
+        style=style or TableStyle(), name_width=width, criteria={"sets/light.evalset.json": default_config()}
     )
     return [line for case in cases for line in table.lines(case)] + table.closing_lines(report)
 
@@ -64,7 +64,7 @@ def test_colours_appear_only_if_requested(make_report: MakeReport, every_status:
     report = make_report(every_status)
 
     assert not any("\x1b" in line for line in make_table(every_status, report))
-    assert any("\x1b[31m" in line for line in make_table(every_status, report, Style(colour=True)))
+    assert any("\x1b[31m" in line for line in make_table(every_status, report, TableStyle(colour=True)))
 
 
 def test_tracebacks_and_output_appear_only_in_verbose_mode(
@@ -73,7 +73,7 @@ def test_tracebacks_and_output_appear_only_in_verbose_mode(
     report = make_report(every_status)
 
     assert not any("Traceback" in line for line in make_table(every_status, report))
-    verbose = "\n".join(make_table(every_status, report, Style(verbose=True)))
+    verbose = "\n".join(make_table(every_status, report, TableStyle(verbose=True)))
     assert "Traceback" in verbose
     assert "␛]0;title␇oops" in verbose
 
@@ -182,7 +182,7 @@ def test_columns_are_numbered_if_their_names_do_not_fit(
     metrics = tuple(make_metric(name, number / 10, 0.0) for number, name in enumerate(names))
     cases = [make_case("a", CaseStatus.PASSED, metrics=metrics)]
 
-    lines = make_table(cases, make_report(cases), Style(width=80))
+    lines = make_table(cases, make_report(cases), TableStyle(width=80))
 
     assert max(map(len, lines)) <= 80
     table = " ".join(lines)
@@ -190,7 +190,7 @@ def test_columns_are_numbered_if_their_names_do_not_fit(
     heads = next(line for line in lines if line.lstrip().startswith("(1)     (2)"))
     row = next(line for line in lines if "PASSED" in line)
     assert [row[heads.index(f"({number + 1})") :][:4] for number in range(6)] == [f"0.{number}0" for number in range(6)]
-    assert not any("(1)" in line for line in make_table(cases, make_report(cases), Style(width=300)))
+    assert not any("(1)" in line for line in make_table(cases, make_report(cases), TableStyle(width=300)))
 
 
 def test_scores_show_enough_digits_to_differ_from_the_threshold() -> None:
@@ -232,7 +232,7 @@ def test_judge_samples_appear_only_in_verbose_mode(make_report: MakeReport, make
     metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
     case = make_case("good", CaseStatus.PASSED, metrics=(metric,))
 
-    assert "      sample 1: 1: fine" in make_table([case], make_report([case]), Style(verbose=True))
+    assert "      sample 1: 1: fine" in make_table([case], make_report([case]), TableStyle(verbose=True))
     assert "fine" not in "".join(make_table([case], make_report([case])))
 
 

@@ -21,7 +21,7 @@ from workbench.model.results import (
 )
 from workbench.report.report_formats import write_report
 from workbench.report.run_report import ReportedCase, RunReport, judging_lines, samples_text, unsure_text
-from workbench.report.text_report import Style, VerdictTable
+from workbench.report.text_report import TableStyle, VerdictTable
 
 PASSED, FAILED = MetricStatus.PASSED, MetricStatus.FAILED
 
@@ -94,7 +94,7 @@ def test_every_report_names_missing_samples(
     metric = make_metric("own", (1.0, two_of_three), status=status)
     report = make_report([make_case("c", CaseStatus(status.value), metrics=(metric,))])
     reason = "own: judged by 2 of 3 samples"
-    table = VerdictTable(style=Style(), name_width=8, criteria={})
+    table = VerdictTable(style=TableStyle(), name_width=8, criteria={})
 
     case = json.loads(write_report(report, "json"))["cases"][0]
     assert case["metrics"][0]["judged_by"] == {"read": 2, "asked": 3, "turn": 0}
@@ -147,7 +147,7 @@ def test_unsure_cases_are_flagged_in_json_with_the_agreement_on_each_turn(report
 
 
 def test_unsure_cases_are_listed_below_the_table_and_in_markdown(report: RunReport) -> None:
-    lines = VerdictTable(style=Style(), name_width=8, criteria={}).closing_lines(report)
+    lines = VerdictTable(style=TableStyle(), name_width=8, criteria={}).closing_lines(report)
 
     assert [line for line in lines if line.startswith("unsure")] == ["unsure: split: own: 2 of 3 samples agree"]
     assert "## Unsure\n\n- sets/light.evalset.json: split: own: 2 of 3 samples agree" in write_report(

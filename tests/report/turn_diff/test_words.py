@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.report.turn_diff import Change, Passage, compare_words
+from workbench.report.turn_diff import Passage, PassageChange, compare_words
 
 TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size=20)
 
 
 def format_word_diff(expected: str, actual: str) -> str:
     """Format a word diff like git: `[-removed-]{+added+}`."""
-    brackets = {Change.SAME: "{}", Change.REMOVED: "[-{}-]", Change.ADDED: "{{+{}+}}"}
+    brackets = {PassageChange.SAME: "{}", PassageChange.REMOVED: "[-{}-]", PassageChange.ADDED: "{{+{}+}}"}
     return "".join(brackets[change].format(text) for change, text in compare_words(expected, actual))
 
 
@@ -40,8 +40,8 @@ def test_words_are_compared_and_characters_in_text_without_spaces(expected: str,
 def test_both_texts_can_be_rebuilt_from_the_differences(expected: str, actual: str) -> None:
     passages = compare_words(expected, actual)
 
-    assert "".join(text for change, text in passages if change is not Change.ADDED) == expected
-    assert "".join(text for change, text in passages if change is not Change.REMOVED) == actual
+    assert "".join(text for change, text in passages if change is not PassageChange.ADDED) == expected
+    assert "".join(text for change, text in passages if change is not PassageChange.REMOVED) == actual
     assert all(text for _, text in passages)
 
 
@@ -52,12 +52,12 @@ def test_an_inserted_word_is_found_in_a_very_long_text() -> None:
 
     passages = compare_words(" ".join(words), " ".join(changed))
 
-    added = [text.strip() for change, text in passages if change is Change.ADDED]
+    added = [text.strip() for change, text in passages if change is PassageChange.ADDED]
     assert added == ["new", "other"]
 
 
 def test_very_long_different_texts_are_removed_and_added_as_a_whole() -> None:
     assert compare_words("灯" * 100_000, "亮" * 100_000) == (
-        Passage(Change.REMOVED, "灯" * 100_000),
-        Passage(Change.ADDED, "亮" * 100_000),
+        Passage(PassageChange.REMOVED, "灯" * 100_000),
+        Passage(PassageChange.ADDED, "亮" * 100_000),
     )

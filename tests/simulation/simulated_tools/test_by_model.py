@@ -12,7 +12,7 @@ import pytest
 from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error
 from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
 from workbench.llm.model_replay import RecordedRequest
-from workbench.store.model_answers import Part, Recording
+from workbench.store.model_answers import CallKind, Recording
 
 BY_MODEL = {"tool_name": "get_order", "mock_strategy_type": "MOCK_STRATEGY_TOOL_SPEC"}
 GET_7 = 'get_order {"order_id": "7"}'
@@ -213,5 +213,5 @@ def test_answers_of_the_model_are_recorded_and_replayed(project: Project, model:
     assert get_responses(replayed) == get_responses(recorded)
     assert get_responses(replayed, "two") == get_responses(recorded, "two")
     assert len(model.calls) == asked == 3
-    blocks = list(Recording(file).iter_part(Part.JUDGES, RecordedRequest))
+    blocks = list(Recording(file).iter_part(CallKind.JUDGES, RecordedRequest))
     assert [(block.job and block.job.case.eval_id, len(block.calls)) for block in blocks] == [("one", 2), ("two", 1)]

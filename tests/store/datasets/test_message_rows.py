@@ -13,7 +13,7 @@ import pytest
 from workbench.model.trace import ToolCall
 from workbench.store.datasets.dataset_files import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
-from workbench.store.datasets.message_rows import ToolResult, Turn, find_messages, read_messages
+from workbench.store.datasets.message_rows import MessageTurn, ToolResult, find_messages, read_messages
 from workbench.store.errors import StoreError
 
 CALL = ToolCall("set_light", {"room": "hall", "on": True})
@@ -168,7 +168,9 @@ def test_calls_of_messages_without_an_assistant_are_unknown() -> None:
     assert (second.predicted_trajectory, second.reference_trajectory) == (None, [])
 
 
-EXPECTED_TURNS = [Turn(prompt="light", calls=[CALL], results=[ToolResult("set_light", '{"ok": true}')], answer="done")]
+EXPECTED_TURNS = [
+    MessageTurn(prompt="light", calls=[CALL], results=[ToolResult("set_light", '{"ok": true}')], answer="done")
+]
 SDK_FORMS: dict[str, list[Any]] = {
     "gemini": [
         {"role": "user", "parts": [{"text": "light"}]},
@@ -392,8 +394,8 @@ def test_calls_in_parts_and_in_call_fields_are_counted_once() -> None:
 
 def test_an_agent_may_speak_first() -> None:
     assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [
-        Turn(answer="hello"),
-        Turn(prompt="hi", calls=None),
+        MessageTurn(answer="hello"),
+        MessageTurn(prompt="hi", calls=None),
     ]
 
 

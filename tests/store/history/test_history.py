@@ -28,7 +28,7 @@ from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.store.errors import StoreError
 from workbench.store.history import history_writer
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob
+from workbench.store.history.history_queries import ResultToStore
 from workbench.store.history.history_schema import SCORES_OPTION
 
 from .conftest import make_record, make_result
@@ -75,7 +75,7 @@ def test_jobs_mark_verdicts_with_missing_samples(history: History, store_run: St
         name="m", score=1.0, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1, per_invocation=(turn,)
     )
     history.begin_run(make_record("r", total=2))
-    stored = list(history.finish_jobs("r", map(FinishedJob, [make_result("a", metrics=(metric,)), make_result("b")])))
+    stored = list(history.finish_jobs("r", map(ResultToStore, [make_result("a", metrics=(metric,)), make_result("b")])))
     (a, b) = history.jobs("r")
     history.begin_run(make_record("later", total=1))
     history.reuse_results("later", {a.key: ("r", a.key)})
@@ -91,7 +91,7 @@ def test_jobs_mark_verdicts_that_rest_on_replayed_model_calls(history: History) 
     execution = Execution(model_calls=ModelCalls(live=1, replayed=2))
     replayed = make_result("a").model_copy(update={"execution": execution})
     history.begin_run(make_record("r", total=2))
-    stored = list(history.finish_jobs("r", map(FinishedJob, [replayed, make_result("b")])))
+    stored = list(history.finish_jobs("r", map(ResultToStore, [replayed, make_result("b")])))
     (a, b) = history.jobs("r")
     history.begin_run(make_record("later", total=1))
     history.reuse_results("later", {a.key: ("r", a.key)})
@@ -109,7 +109,8 @@ def test_the_newest_live_jobs_of_a_case_are_found_behind_later_replays(history: 
         history.begin_run(make_record(run_id, total=2))
         made = [make_result("a"), make_result("a", repeat=1)]
         history.finish_jobs(
-            run_id, [FinishedJob(each.model_copy(update={"execution": execution} if replays else {})) for each in made]
+            run_id,
+            [ResultToStore(each.model_copy(update={"execution": execution} if replays else {})) for each in made],
         )
 
     (jobs,) = history.latest_jobs_by_source(is_replayed=False).values()
@@ -172,7 +173,7 @@ def test_a_job_that_is_finished_twice_counts_once(history: History) -> None:
 
 def test_jobs_are_stored_with_their_execution_and_scoring_keys(history: History) -> None:
     history.begin_run(make_record("r"))
-    history.finish_jobs("r", [FinishedJob(make_result(name), f"e-{name}", f"s-{name}") for name in "ab"])
+    history.finish_jobs("r", [ResultToStore(make_result(name), f"e-{name}", f"s-{name}") for name in "ab"])
 
     jobs = history.jobs("r")
 
@@ -375,7 +376,7 @@ def test_a_result_that_each_run_reuses_does_not_keep_the_others(
     for number in range(5):
         history.begin_run(make_record(f"{number}"))
         results = [make_result(name) for name in (*"abcd", *(["same"] if number == 0 else []))]
-        history.finish_jobs(f"{number}", [FinishedJob(each, each.case.eval_id) for each in reversed(results)])
+        history.finish_jobs(f"{number}", [ResultToStore(each, each.case.eval_id) for each in reversed(results)])
         if number > 0:
             history.reuse_results(f"{number}", {reused: (f"{number - 1}", reused)})
         history.end_run(f"{number}", RunSummary(total=5), duration_seconds=1.0, interrupted=False)
@@ -394,7 +395,7 @@ def test_each_run_of_a_dataset_stores_scores_and_only_the_last_two_keep_them(
         record = make_record(f"{number}", command="workbench score rows.jsonl", options={"selections": []})
         history.begin_run(record)
         scored = rows if number < 3 else rows[:2]
-        jobs = [FinishedJob(each, each.case.eval_id, "s", is_rescored=True, is_recorded=True) for each in scored]
+        jobs = [ResultToStore(each, each.case.eval_id, "s", is_rescored=True, is_recorded=True) for each in scored]
         history.finish_jobs(f"{number}", jobs)
         history.end_run(f"{number}", RunSummary(total=5), duration_seconds=1.0, interrupted=number == 3)
         history.delete_old_results(f"{number}")

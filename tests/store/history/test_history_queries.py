@@ -13,7 +13,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.run_events import RunSummary
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob
+from workbench.store.history.history_queries import ResultToStore
 
 StoreRun = Callable[..., str]
 FAILED = CaseStatus.FAILED
@@ -23,7 +23,7 @@ def test_the_executions_of_a_case_come_newest_first_with_scores_and_keys(history
     for run_id in ("1", "2"):
         history.begin_run(make_record(run_id))
         results = [make_result("a"), make_result("a", repeat=1, status=FAILED), make_result("b")]
-        history.finish_jobs(run_id, [FinishedJob(result, f"e{run_id}", f"s{run_id}") for result in results])
+        history.finish_jobs(run_id, [ResultToStore(result, f"e{run_id}", f"s{run_id}") for result in results])
 
     found = history.list_executions(make_result("a").case)
 

@@ -15,7 +15,7 @@ from tests.store.history.conftest import make_record, make_result
 from workbench.store.errors import DamagedFile, StoreError
 from workbench.store.history import history_schema
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob
+from workbench.store.history.history_queries import ResultToStore
 
 WRITER = textwrap.dedent(
     """
@@ -117,7 +117,7 @@ def test_a_folder_without_permission_is_an_error(tmp_path: Path) -> None:
 def test_a_new_file_shares_no_log_with_a_deleted_open_file(tmp_path: Path) -> None:
     with History.open(tmp_path) as deleted_history:
         deleted_history.begin_run(make_record("r"))
-        deleted_history.finish_jobs("r", [FinishedJob(make_result(str(number))) for number in range(200)])
+        deleted_history.finish_jobs("r", [ResultToStore(make_result(str(number))) for number in range(200)])
         get_history_file(tmp_path).unlink()
         with History.open(tmp_path) as history:
             assert history.runs() == []
@@ -207,7 +207,7 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
 
     with History.open(tmp_path) as history:
         assert [run.run_id for run in history.runs()] == ["r"]
-        history.store_unjudged("r", [FinishedJob(make_result("a"), execution_key="k")])
+        history.store_unjudged("r", [ResultToStore(make_result("a"), execution_key="k")])
         assert list(history.list_unjudged_jobs("r").values()) == ["k"]
 
 
@@ -234,7 +234,7 @@ def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Pat
     with History.open(tmp_path) as history:
         history.begin_run(make_record("r"))
         history.finish_job("r", make_result("a"))
-        history.store_unjudged("r", [FinishedJob(make_result("b"), execution_key="k")])
+        history.store_unjudged("r", [ResultToStore(make_result("b"), execution_key="k")])
         make_format_4(history)
 
     with History.open(tmp_path) as history:

@@ -13,7 +13,7 @@ from tests.store.history.conftest import make_record, make_result
 from workbench.model.identity import Dependencies, Dependency
 from workbench.model.results import CaseResult
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import AgentWrittenFile, FinishedJob
+from workbench.store.history.history_queries import AgentWrittenFile, ResultToStore
 
 
 def make_dependencies(*rows: tuple[str, str, str], at: float) -> Dependencies:
@@ -58,12 +58,12 @@ def test_a_rescored_verdict_keeps_the_start_time_of_its_agent(history: History) 
     case_result = make_result_with_dependencies(
         "a", make_dependencies(("file", "/p/data", "x"), at=1_000.0), seconds=5.0
     )
-    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
+    (stored,) = history.finish_jobs("r", [ResultToStore(case_result, "asked", "criteria")])
     history.begin_run(make_record("later"))
     without = case_result.model_copy(
         update={"execution": case_result.execution.model_copy(update={"dependencies": None})}
     )
-    (again,) = history.finish_jobs("later", [FinishedJob(without, "asked", "other criteria", is_rescored=True)])
+    (again,) = history.finish_jobs("later", [ResultToStore(without, "asked", "other criteria", is_rescored=True)])
 
     assert stored.started_at == again.started_at == pytest.approx(995.0)
     assert again.execution == stored.execution
@@ -74,13 +74,13 @@ def test_a_new_execution_is_stored_separately_from_a_rescored_one(history: Histo
     history.begin_run(make_record("r"))
     history.begin_run(make_record("later"))
     case_result = make_result("a")
-    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
+    (stored,) = history.finish_jobs("r", [ResultToStore(case_result, "asked", "criteria")])
 
     again, fresh = history.finish_jobs(
         "later",
         [
-            FinishedJob(case_result, "asked", "other criteria", is_rescored=True),
-            FinishedJob(make_result("b"), "asked", "other criteria"),
+            ResultToStore(case_result, "asked", "other criteria", is_rescored=True),
+            ResultToStore(make_result("b"), "asked", "other criteria"),
         ],
     )
 
@@ -88,7 +88,7 @@ def test_a_new_execution_is_stored_separately_from_a_rescored_one(history: Histo
 
 
 def test_a_recorded_execution_is_stored_once_until_it_is_deleted(history: History) -> None:
-    job = FinishedJob(make_result("a"), "what was said", "criteria", is_rescored=True, is_recorded=True)
+    job = ResultToStore(make_result("a"), "what was said", "criteria", is_rescored=True, is_recorded=True)
     stored: list[Any] = []
     for run in ("first", "again", "anew"):
         history.begin_run(make_record(run))
@@ -104,7 +104,7 @@ def test_a_recorded_execution_is_stored_once_until_it_is_deleted(history: Histor
 def test_an_execution_stored_by_an_older_program_is_recognised(history: History) -> None:
     history.begin_run(make_record("r"))
     case_result = make_result("a", answer="héllo")
-    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
+    (stored,) = history.finish_jobs("r", [ResultToStore(case_result, "asked", "criteria")])
     with sqlite3.connect(history.path) as connection:
         older = case_result.execution.model_dump(mode="json")
         for turn in older["turns"]:
@@ -113,8 +113,8 @@ def test_an_execution_stored_by_an_older_program_is_recognised(history: History)
     connection.close()
 
     history.begin_run(make_record("later"))
-    (again,) = history.finish_jobs("later", [FinishedJob(case_result, "asked", "other criteria", is_rescored=True)])
-    (other,) = history.finish_jobs("later", [FinishedJob(make_result("a"), "asked", "criteria", is_rescored=True)])
+    (again,) = history.finish_jobs("later", [ResultToStore(case_result, "asked", "other criteria", is_rescored=True)])
+    (other,) = history.finish_jobs("later", [ResultToStore(make_result("a"), "asked", "criteria", is_rescored=True)])
 
     assert again.execution == stored.execution != other.execution
     assert list(history.results("r")) == [case_result]

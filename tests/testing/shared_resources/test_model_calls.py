@@ -13,7 +13,7 @@ from tests.llm.servers import Server, gemini, gemini_error
 from tests.testing.pytest_plugin.conftest import PytestProject, turn
 from workbench.llm.model_replay import RecordedRequest
 from workbench.store.history.history import History
-from workbench.store.model_answers import Part, Recording
+from workbench.store.model_answers import CallKind, Recording
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def delete_cache(project: PytestProject) -> None:
 
 
 def count_recorded(file: Path) -> int:
-    return sum(len(block.calls) for block in Recording(file).iter_part(Part.JUDGES, RecordedRequest))
+    return sum(len(block.calls) for block in Recording(file).iter_part(CallKind.JUDGES, RecordedRequest))
 
 
 def test_recorded_judges_reply_without_key_and_network(

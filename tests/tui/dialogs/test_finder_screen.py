@@ -16,7 +16,7 @@ from textual.widgets import Input
 from workbench.model.run_events import RunSummary
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import LoadedSettings
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import ScreenLayout
 from workbench.tui import external_editor
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import ConfirmScreen
@@ -247,7 +247,7 @@ async def test_what_was_chosen_comes_first_next_time(open_fake_app: Open, lights
         await wait_until(screen, lambda: screen.state.selected_case == make.key("off"))
         await screen.press("ctrl+p", *"zoom", "enter")
         await wait_until(screen, lambda: screen.app._main.has_class("-zoomed"))
-        layout = Layout.model_validate_json(screen.app.layout_now.model_dump_json())
+        layout = ScreenLayout.model_validate_json(screen.app.layout_now.model_dump_json())
 
     app = WorkbenchApp(lights, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
     async with app.run_test(size=(120, 30)) as pilot:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.tui.app.test_everywhere import CASES
 from workbench.store.settings import LoadedSettings
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import ScreenLayout
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.themes import load_themes, theme_folders
@@ -20,7 +20,7 @@ from workbench.tui.widgets.row_lists import CaseList
 
 
 @asynccontextmanager
-async def open_with_layout(path: Path, layout: Layout) -> AsyncIterator[Any]:
+async def open_with_layout(path: Path, layout: ScreenLayout) -> AsyncIterator[Any]:
     """Return the application on a project with this saved layout."""
     backend = Backend(path)
     app = WorkbenchApp(backend, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
@@ -43,7 +43,7 @@ async def wait_until_true(app: Any, condition: Callable[[], bool]) -> None:
 async def test_the_layout_is_restored_at_the_next_start(make_project: Callable[..., Path]) -> None:
     path = make_project(lights=CASES, sounds=CASES)
 
-    async with open_with_layout(path, Layout()) as app:
+    async with open_with_layout(path, ScreenLayout()) as app:
         await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 9)
         await app.pilot.press("j", "j", "j", "o", "escape", "3")  # case two of lights, run pane, trace
         await app.pilot.press("h")
@@ -129,7 +129,7 @@ def test_tab_names_are_left_out_only_if_they_do_not_fit(width: int, expected: st
 async def test_a_zoomed_part_fills_the_screen_until_the_next_zoom(
     keys: tuple[str, ...], part: str, make_project: Callable[..., Path]
 ) -> None:
-    async with open_with_layout(make_project(lights=CASES), Layout()) as app:
+    async with open_with_layout(make_project(lights=CASES), ScreenLayout()) as app:
         await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 5)
         await app.pilot.press(*keys)
         before = {name: app.screen.query_one(name).region for name in ("#left", "#right", "#drawer")}

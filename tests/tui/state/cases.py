@@ -14,7 +14,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.state.case_edits import Edit, InsertItem, MoveItem, RemoveValue, RenameKey, ReplaceMember, SetValue
-from workbench.tui.state.case_outline import Place, Row, case_rows, get_value, legacy_rows, spell_place
+from workbench.tui.state.case_outline import OutlineRow, Place, case_rows, get_value, legacy_rows, spell_place
 
 ROOT = Path(__file__).parent.parent.parent.parent
 FOLDERS = (
@@ -31,7 +31,7 @@ def file_name(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def outline_case(document: EvalSetDocument, index: int) -> Sequence[Row]:
+def outline_case(document: EvalSetDocument, index: int) -> Sequence[OutlineRow]:
     """Return the outline of a case of a document."""
     build = case_rows if document.format is DocumentFormat.CURRENT else legacy_rows
     return build(document.raw_case(index))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tui.state.test_cause_search import join
-from workbench.engine.ablation import Ablated, Block, BlockEffect, Effect, Executions
+from workbench.engine.ablation import Ablated, AblationExecutions, BlockEffect, Effect, InstructionBlock
 from workbench.engine.case_variants import Variant
 from workbench.model.results import CaseStatus, Failure, FailureKind, MetricResult, MetricStatus
 from workbench.tui.state.ablation_steps import AblationSteps, explain_no_ablation
@@ -22,10 +22,10 @@ TEXTS = [
     "No key: api_key=sk-abcdefghijklmnopqrstuvwxyz0123",
 ]
 BLOCKS = [
-    Block("house", "instruction", first, last, text)
+    InstructionBlock("house", "instruction", first, last, text)
     for (first, last), text in zip([(1, 2), (4, 4), (5, 5)], TEXTS, strict=True)
 ]
-BLOCKS.append(Block("helper", "instruction", 1, 1, "Help."))
+BLOCKS.append(InstructionBlock("helper", "instruction", 1, 1, "Help."))
 
 
 class Search:
@@ -38,7 +38,7 @@ class Search:
         self.steps.begin()
         self.effects = [BlockEffect(block=block, effect=Effect.UNTRIED) for block in BLOCKS]
 
-    def execute(self, *scores: float) -> Executions:
+    def execute(self, *scores: float) -> AblationExecutions:
         """Return executions with these scores, which fail below 0.5."""
         turn = self._make.turn("Light!", "on \x1b[31m")
         variants = []
@@ -47,7 +47,7 @@ class Search:
             metric = MetricResult(name="response_match_score", score=score, threshold=0.5, status=status)
             result = self._make.result(self.key, CaseStatus[status.name], turn, metrics=[metric])
             variants.append(Variant(self._make.case("day", turn), result))
-        return Executions(variants=variants)
+        return AblationExecutions(variants=variants)
 
     def add(self, number: int, effect: Effect, *scores: float, changed: Sequence[str] = ()) -> None:
         found = BlockEffect(block=BLOCKS[number], effect=effect, without=self.execute(*scores), changed=changed)
@@ -153,7 +153,7 @@ def test_a_search_that_ended_early_says_why_and_continues(search: Search) -> Non
 def test_a_score_that_only_one_side_has_is_shown(search: Search, make: Any) -> None:
     search.steps.set_parts(BLOCKS)
     unscored = make.result(search.key, CaseStatus.PASSED)
-    search.steps.set_whole(Executions(variants=[Variant(make.case("day"), unscored)]))
+    search.steps.set_whole(AblationExecutions(variants=[Variant(make.case("day"), unscored)]))
     search.add(0, Effect.SCORES, 1.0, changed=["response_match_score"])
 
     assert "response_match_score  no score → 1.00" in search.text
@@ -166,7 +166,7 @@ def test_a_flaky_case_and_one_that_ends_in_error_are_not_explained(search: Searc
 
     failure = Failure(kind=FailureKind.AGENT, message="kaboom \x1b[31m")
     result = make.result(search.key, CaseStatus.ERROR, failure=failure)
-    search.finish(whole=Executions(variants=[Variant(make.case("day"), result)]))
+    search.finish(whole=AblationExecutions(variants=[Variant(make.case("day"), result)]))
     assert "▸ ERROR with the whole instruction" in search.text
     assert "1 of 1 error, so no part was left out" in search.text
     assert "kaboom ␛[31m" in search.text

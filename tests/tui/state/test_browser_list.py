@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.browser_list import ListedSet, Row, RowKind, WordSearch, make_case_row
+from workbench.tui.state.browser_list import BrowserRow, ListedSet, RowKind, WordSearch, make_case_row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import StatusBoard
 
@@ -27,7 +27,7 @@ def browser(make: Any) -> Browser:
     return browser
 
 
-def make_rows(make: Any, eval_set: str, target: str, *ids: str) -> tuple[Row, ...]:
+def make_rows(make: Any, eval_set: str, target: str, *ids: str) -> tuple[BrowserRow, ...]:
     return tuple(make_case_row(make.key(name, eval_set=eval_set, target=target)) for name in ids)
 
 
@@ -197,7 +197,9 @@ def test_external_ids_are_shown_on_one_line_without_control_characters(make: Any
 
 
 def test_a_search_finds_the_same_rows_however_its_words_were_typed() -> None:
-    rows = [Row(RowKind.CASE, text, "agent", "a.evalset.json") for text in ("red fox", "red box", "blue fox", "fix")]
+    rows = [
+        BrowserRow(RowKind.CASE, text, "agent", "a.evalset.json") for text in ("red fox", "red box", "blue fox", "fix")
+    ]
     texts = [row.label for row in rows]
     search = WordSearch(rows, texts)
     queries = [("f",), ("fo",), ("fox",), ("fo",), ("fox", "red"), ("fox", "r"), ("x",), (), ("b",), ("zz",), ("z",)]

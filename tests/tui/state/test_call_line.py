@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.tui.state.call_line import (
-    Call,
     InvalidCall,
     KnownCalls,
+    TypedCall,
     format_call,
     list_completions,
     parse_call,
@@ -48,7 +48,7 @@ DEVICE = {"location": "Bedroom", "status": "OFF"}
     ],
 )
 def test_a_call_is_read_in_all_spellings(text: str, expected: dict[str, Any] | None) -> None:
-    assert parse_call(text) == Call("set_device_info", expected)
+    assert parse_call(text) == TypedCall("set_device_info", expected)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ _VALUES = st.recursive(
 
 @given(name=_NAMES, arguments=st.dictionaries(st.text(max_size=6), _VALUES, max_size=3))
 def test_a_written_call_is_read_as_the_same_call(name: str, arguments: dict[str, Any]) -> None:
-    assert parse_call(format_call(name, arguments)) == Call(name, arguments)
+    assert parse_call(format_call(name, arguments)) == TypedCall(name, arguments)
 
 
 @given(text=st.text(alphabet="ab(){}[]=:,'\"\\ 1.-\n", max_size=20))
@@ -125,7 +125,7 @@ def test_any_text_is_a_call_or_an_error_with_a_message(text: str) -> None:
     ],
 )
 def test_replacing_a_call_keeps_its_spelling_and_its_other_members(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert list(replace_call(old, Call("g", {"b": 2})).items()) == list(new.items())
+    assert list(replace_call(old, TypedCall("g", {"b": 2})).items()) == list(new.items())
 
 
 def test_a_name_alone_keeps_the_arguments() -> None:
@@ -191,14 +191,14 @@ def test_a_whole_call_can_be_completed_step_by_step(known_calls: KnownCalls) -> 
     while rest := complete_call(text, known_calls):
         text += rest
 
-    assert parse_call(text) == Call("set_light", {"room": "hall", "on": False})
+    assert parse_call(text) == TypedCall("set_light", {"room": "hall", "on": False})
 
 
 def test_names_and_values_with_control_characters_are_written_as_escapes() -> None:
     line = format_call("f", {"a\x1bb": "\x1b[31m", "c\u202ed": "e\u2028f"})
 
     assert line.isascii() and line.isprintable()
-    assert parse_call(line) == Call("f", {"a\x1bb": "\x1b[31m", "c\u202ed": "e\u2028f"})
+    assert parse_call(line) == TypedCall("f", {"a\x1bb": "\x1b[31m", "c\u202ed": "e\u2028f"})
 
 
 def test_arguments_whose_names_are_no_words_are_completed_in_quotes() -> None:

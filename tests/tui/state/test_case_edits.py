@@ -24,7 +24,7 @@ from tests.tui.state.cases import (
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.tui.state.call_line import Call
+from workbench.tui.state.call_line import TypedCall
 from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
@@ -43,11 +43,11 @@ from workbench.tui.state.case_edits import (
     make_move,
     make_removal,
 )
-from workbench.tui.state.case_outline import Input, Kind, Row, case_rows, get_value
+from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, case_rows, get_value
 
 TYPED = {
     Input.LINE: "other",
-    Input.CALL: Call("other", {"new": 1}),
+    Input.CALL: TypedCall("other", {"new": 1}),
     Input.TEXT: "two\nlines",
     Input.NUMBER: 3,
     Input.VALUE: False,
@@ -79,7 +79,7 @@ def normalize_keys(data: Any) -> str:
     return json.dumps(fold(data), sort_keys=True)
 
 
-def list_edits(row: Row, data: Any) -> list[Edit]:
+def list_edits(row: OutlineRow, data: Any) -> list[Edit]:
     edits: list[Edit] = [
         slot.edit(TYPED[slot.input], data) for slot in (find_slot(row, data), find_json_slot(row, data))
     ]
@@ -153,7 +153,7 @@ def add_item(case: Any, label: str, title: str) -> Any:
     rows = case_rows(case)
     index = next(index for index, row in enumerate(rows) if row.label == label)
     addition = next(item for item in list_additions(rows, index, case) if item.label == title)
-    value = Call("typed", None) if addition.slot.input is Input.CALL else "typed"
+    value = TypedCall("typed", None) if addition.slot.input is Input.CALL else "typed"
     return apply_to_data(addition.slot.edit(value, case), case)
 
 
@@ -300,7 +300,7 @@ def test_legacy_formats_are_edited_with_their_own_keys(tmp_path: Path) -> None:
     data, rows = document.raw_case(0), outline_case(document, 0)
     call = next(item for item in list_additions(rows, 0, data) if item.label == "call")
 
-    call.slot.edit(Call("switch", None), data).apply(document, case=0)
+    call.slot.edit(TypedCall("switch", None), data).apply(document, case=0)
 
     assert document.raw_case(0)[0]["expected_tool_use"] == [{"tool_name": "switch", "tool_input": {}}]
 
@@ -342,7 +342,7 @@ def test_a_value_is_typed_in_the_row_that_shows_it_or_offers_to_add_it() -> None
     data = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "one"}]}}]}
     shown = add_ghost_rows(case_rows(data), data)
     for row in shown:
-        addition = find_ghost_addition(row, data) if row.kind is Kind.GHOST else None
+        addition = find_ghost_addition(row, data) if row.kind is OutlineKind.GHOST else None
         slot = find_slot(row, data) if addition is None else addition.slot
         assert find_typing_row(shown, slot, data) == row
 

@@ -22,10 +22,10 @@ from tests.tui.state.cases import (
 )
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.state.case_edits import list_additions
-from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows, set_rows
+from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, Place, case_rows, set_rows
 
 
-def find_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+def find_uncovered(data: Any, rows: Sequence[OutlineRow]) -> list[Place]:
     """Return the values that no row shows."""
     whole = {row.value_place if row.value_place is not None else row.place for row in rows}
     shown = whole.union(*(row.covered for row in rows)) if rows else whole
@@ -34,7 +34,7 @@ def find_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
     ]
 
 
-def find_exactly_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+def find_exactly_uncovered(data: Any, rows: Sequence[OutlineRow]) -> list[Place]:
     shown = {row.value_place if row.value_place is not None else row.place for row in rows}
     shown |= {place for row in rows for place in row.covered}
     return [place for place in iterate_leaves(data) if place not in shown]
@@ -137,7 +137,7 @@ def test_null_members_have_no_rows() -> None:
 
     rows = case_rows(case)
 
-    assert [(row.depth, row.label, row.value) for row in rows if row.kind is not Kind.TURN] == [
+    assert [(row.depth, row.label, row.value) for row in rows if row.kind is not OutlineKind.TURN] == [
         (0, "eval id", "x"),
         (1, "user", "Hi."),
         (1, "event", "home"),
@@ -177,7 +177,7 @@ def test_both_spellings_give_the_same_outline() -> None:
     assert [summarize_row(row) for row in case_rows(camel)] == [summarize_row(row) for row in case_rows(case)]
 
 
-def summarize_row(row: Row) -> tuple[Any, ...]:
+def summarize_row(row: OutlineRow) -> tuple[Any, ...]:
     return row.kind, row.depth, row.label, row.input, row.value_place is None
 
 

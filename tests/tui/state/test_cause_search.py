@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from workbench.engine.case_variants import Variant
-from workbench.engine.shrinking import Failing, Outcome, Part, ShrinkStep, Shrunk, Symptom
+from workbench.engine.shrinking import CandidateOutcome, CasePart, Failing, ShrinkStep, Shrunk, Symptom
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.report.bisect_report import Commit, Step
-from workbench.report.bisect_report import Outcome as BisectOutcome
+from workbench.report.bisect_report import BisectStep, Commit, CommitOutcome
 from workbench.tui.state import cause_search
 from workbench.tui.state.cause_search import BisectSteps, ShrinkSteps, explain_unshrinkable, find_change
 from workbench.tui.state.text_layout import Line, render_blocks
@@ -31,7 +30,9 @@ class Search:
         self.steps = ShrinkSteps(self.key)
         self.steps.begin()
 
-    def add(self, turns: Sequence[int], outcome: Outcome, *left_out: str, part: Part = Part.TURNS) -> None:
+    def add(
+        self, turns: Sequence[int], outcome: CandidateOutcome, *left_out: str, part: CasePart = CasePart.TURNS
+    ) -> None:
         data = [self._make.turn(f"remark {turn} \x1b[31m", "ok") for turn in turns]
         case = self._make.case("day", *data)
         found = self._make.result(self.key, CaseStatus.FAILED, *data)
@@ -40,7 +41,7 @@ class Search:
             part=part if left_out else None,
             left_out=left_out,
             data={"conversation": list(turns)},
-            sizes={each: len(turns) if each is Part.TURNS else 1 for each in Part},
+            sizes={each: len(turns) if each is CasePart.TURNS else 1 for each in CasePart},
             outcome=outcome,
             executions=number,
             seconds=0.25,
@@ -51,7 +52,7 @@ class Search:
     def finish(self, **changes: Any) -> None:
         found = Shrunk(
             case=self.key,
-            outcome=Outcome.SAME,
+            outcome=CandidateOutcome.SAME,
             failure=FAILURE,
             original={"conversation": [1, 2, 3, 4]},
             data={"conversation": [1, 3]},
@@ -80,12 +81,12 @@ def search(make: Any) -> Search:
 def test_each_variant_says_what_was_left_out_and_how_it_ended(search: Search) -> None:
     assert "The case itself is executed first" in search.text
     search.steps.announce("2 of 4 turns")
-    search.add([1, 2, 3, 4], Outcome.SAME)
-    search.add([1, 2], Outcome.PASSED, "3", "4")
-    search.add([1, 3], Outcome.SAME, "2", "4", part=Part.TURNS)
-    search.add([1, 3], Outcome.OTHER, "We are \x1b[1m [/b] away.", part=Part.SENTENCES)
-    search.add([1, 3], Outcome.ERROR, "mode", "name", part=Part.STATE)
-    search.add([1, 3], Outcome.MIXED, "light in turn 3", part=Part.CALLS)
+    search.add([1, 2, 3, 4], CandidateOutcome.SAME)
+    search.add([1, 2], CandidateOutcome.PASSED, "3", "4")
+    search.add([1, 3], CandidateOutcome.SAME, "2", "4", part=CasePart.TURNS)
+    search.add([1, 3], CandidateOutcome.OTHER, "We are \x1b[1m [/b] away.", part=CasePart.SENTENCES)
+    search.add([1, 3], CandidateOutcome.ERROR, "mode", "name", part=CasePart.STATE)
+    search.add([1, 3], CandidateOutcome.MIXED, "light in turn 3", part=CasePart.CALLS)
 
     text = search.text
 
@@ -107,13 +108,13 @@ def test_each_variant_says_what_was_left_out_and_how_it_ended(search: Search) ->
 
 
 def test_the_cursor_follows_the_newest_variant_until_the_user_moves_it(search: Search) -> None:
-    search.add([1, 2, 3, 4], Outcome.SAME)
-    search.add([1, 2], Outcome.PASSED, "3", "4")
+    search.add([1, 2, 3, 4], CandidateOutcome.SAME)
+    search.add([1, 2], CandidateOutcome.PASSED, "3", "4")
     assert search.steps.cursor == 2
     assert "turn 2 · user  remark 2" in search.text
 
     search.steps.move(-1)
-    search.add([1, 3], Outcome.SAME, "2", "4")
+    search.add([1, 3], CandidateOutcome.SAME, "2", "4")
     search.finish()
 
     assert search.steps.cursor == 1
@@ -124,10 +125,10 @@ def test_the_cursor_follows_the_newest_variant_until_the_user_moves_it(search: S
 
 
 def test_a_result_is_unkept_until_it_has_a_name(search: Search) -> None:
-    search.add([1, 2, 3, 4], Outcome.SAME)
-    search.add([1, 3], Outcome.SAME, "2", "4")
+    search.add([1, 2, 3, 4], CandidateOutcome.SAME)
+    search.add([1, 3], CandidateOutcome.SAME, "2", "4")
     search.steps.budget = 2
-    search.finish(untried=[Part.SENTENCES], executions=2)
+    search.finish(untried=[CasePart.SENTENCES], executions=2)
     assert search.steps.is_unkept
     assert "smallest case: 4 → 2 turns" in search.text
     assert "not kept yet   not tried to the end (the budget was used up): sentences" in search.text
@@ -148,16 +149,16 @@ def test_a_result_is_unkept_until_it_has_a_name(search: Search) -> None:
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Outcome.PASSED, "did not fail now, so there is nothing to shrink"),
-        (Outcome.ERROR, "ended in ERROR, which is not a failure to shrink: no reason is known"),
-        (Outcome.OTHER, "fails, but not by this criterion"),
+        (CandidateOutcome.PASSED, "did not fail now, so there is nothing to shrink"),
+        (CandidateOutcome.ERROR, "ended in ERROR, which is not a failure to shrink: no reason is known"),
+        (CandidateOutcome.OTHER, "fails, but not by this criterion"),
     ],
 )
 def test_a_case_without_the_failure_is_explained_and_not_continued(
-    search: Search, outcome: Outcome, expected: str
+    search: Search, outcome: CandidateOutcome, expected: str
 ) -> None:
     search.add([1, 2, 3, 4], outcome)
-    search.finish(outcome=outcome, data={"conversation": [1, 2, 3, 4]}, untried=list(Part))
+    search.finish(outcome=outcome, data={"conversation": [1, 2, 3, 4]}, untried=list(CasePart))
 
     assert expected in search.text
     assert expected in search.steps.describe_end()
@@ -184,15 +185,15 @@ def test_the_commit_that_is_executed_is_named(make: Any) -> None:
     bisection.announce(commit)
     assert join(bisection.header_lines()[1]) == " executing aaaaaaaaaa Break 改 ␛[31m …   0 commits looked at"
 
-    bisection.add(Step(commit=commit, outcome=BisectOutcome.PASSED, suspects=3))
+    bisection.add(BisectStep(commit=commit, outcome=CommitOutcome.PASSED, suspects=3))
 
     assert join(bisection.header_lines()[1]) == " searching …   1 commit looked at, 3 commits left"
 
 
 def test_what_became_of_the_case_decides_how_the_search_can_start(search: Search) -> None:
-    search.add([1, 2, 3, 4], Outcome.SAME)
-    search.add([1, 3], Outcome.SAME, "2", "4")
-    search.finish(untried=[Part.SENTENCES], is_interrupted=True)
+    search.add([1, 2, 3, 4], CandidateOutcome.SAME)
+    search.add([1, 3], CandidateOutcome.SAME, "2", "4")
+    search.finish(untried=[CasePart.SENTENCES], is_interrupted=True)
     search.steps.notes = ["watch is on"]
     search.steps.budget = 1
 

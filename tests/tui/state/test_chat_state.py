@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.chat_session import Branch
+from workbench.engine.chat_session import ChatBranch
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
@@ -18,9 +18,9 @@ from workbench.tui.backend.document_calls import ExpectedTurns
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.chat_state import (
     BranchOrigin,
+    ChatConversation,
     ChatLines,
     ChatPhase,
-    Conversation,
     TargetChat,
     check_new_case_id,
     format_status,
@@ -38,8 +38,8 @@ def make_message(text: str) -> Content:
     return Content.of_text(text, role="user")
 
 
-def make_conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
-    conversation = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
+def make_conversation(*prompts: str, state: dict[str, Any] | None = None) -> ChatConversation:
+    conversation = ChatConversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
     for prompt in prompts:
         conversation.add_message(make_message(prompt))
     return conversation
@@ -63,7 +63,7 @@ def make_tool_step(name: str, *, end: float | None, id: str = "t", **more: Any) 
     return StepSeen(span=Span(id=id, kind=SpanKind.TOOL, name=name, start=0.1, end=end, request={"id": 1}, **more))
 
 
-def apply_events(conversation: Conversation, *events: Any) -> Conversation:
+def apply_events(conversation: ChatConversation, *events: Any) -> ChatConversation:
     for event in events:
         conversation.apply(event, now=10.0)
     return conversation
@@ -73,7 +73,7 @@ def join_lines(lines: list[Line]) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
-def render_chat(conversation: Conversation, width: int = 80) -> str:
+def render_chat(conversation: ChatConversation, width: int = 80) -> str:
     return join_lines(ChatLines(conversation).make_lines(width))
 
 
@@ -431,7 +431,7 @@ def test_a_simulated_call_says_so_while_it_runs_and_afterwards() -> None:
 
 def make_branch_origin(*, turns: int, case: CaseKey | None) -> BranchOrigin:
     answered = make_turn_answer(0, "hello").result
-    return BranchOrigin(branch=Branch(turns=[answered] * turns), case=case)
+    return BranchOrigin(branch=ChatBranch(turns=[answered] * turns), case=case)
 
 
 def test_a_replayed_turn_is_marked_and_says_what_was_asked_again() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from workbench.metrics.registry import PRESETS, known_metrics
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, JudgeMetric
+from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig, JudgeMetric
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
     CriteriaFile,
     CriteriaRows,
     FamilyRow,
-    MetricRow,
+    MetricChoice,
     OptionRow,
     describe_selected,
     find_step,
@@ -27,11 +27,11 @@ from workbench.tui.state.text_layout import render_blocks
 TRAJECTORY = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"matchType": "IN_ORDER"})
 
 
-def make_config(*criteria: Criterion, **custom: CustomMetric) -> EvalConfig:
+def make_config(*criteria: Criterion, **custom: CustomMetricFunction) -> EvalConfig:
     return EvalConfig(criteria=criteria, custom_metrics=custom, source="test_config.json")
 
 
-def make_choice(*criteria: Criterion, **custom: CustomMetric) -> CriteriaChoice:
+def make_choice(*criteria: Criterion, **custom: CustomMetricFunction) -> CriteriaChoice:
     return CriteriaChoice(make_config(*(criteria or (TRAJECTORY,)), **custom))
 
 
@@ -40,13 +40,15 @@ def move_cursor(choice: CriteriaChoice, row: Any) -> None:
 
 
 def test_every_metric_is_listed_once_under_its_family() -> None:
-    choice = make_choice(TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetric(path="a.mine"))
+    choice = make_choice(
+        TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetricFunction(path="a.mine")
+    )
 
-    metrics = [row.metric for row in choice.rows if isinstance(row, MetricRow)]
+    metrics = [row.metric for row in choice.rows if isinstance(row, MetricChoice)]
 
     assert sorted(metrics) == sorted([*known_metrics(), "mine", "nobody_knows"])
     custom = choice.rows.index(FamilyRow("custom"))
-    assert choice.rows[custom + 1 : custom + 3] == [MetricRow("mine"), MetricRow("nobody_knows")]
+    assert choice.rows[custom + 1 : custom + 3] == [MetricChoice("mine"), MetricChoice("nobody_knows")]
 
 
 def test_a_judge_metric_of_the_file_is_listed_with_the_range_of_its_rubric() -> None:
@@ -54,7 +56,7 @@ def test_a_judge_metric_of_the_file_is_listed_with_the_range_of_its_rubric() -> 
     choice = CriteriaChoice(make_config(TRAJECTORY).model_copy(update={"judge_metrics": {"tone": tone}}))
 
     rows = list(choice.rows)
-    families = [row.family for row in rows[: rows.index(MetricRow("tone"))] if isinstance(row, FamilyRow)]
+    families = [row.family for row in rows[: rows.index(MetricChoice("tone"))] if isinstance(row, FamilyRow)]
 
     assert families[-1] == "judge"
     assert choice.find_range("tone") == (1.0, 5.0)
@@ -63,7 +65,7 @@ def test_a_judge_metric_of_the_file_is_listed_with_the_range_of_its_rubric() -> 
 
 def test_a_choice_that_is_changed_back_equals_the_file() -> None:
     choice = make_choice(TRAJECTORY, Criterion(metric="exact_match", threshold=1.0))
-    move_cursor(choice, MetricRow(TRAJECTORY.metric))
+    move_cursor(choice, MetricChoice(TRAJECTORY.metric))
 
     choice.toggle()
     assert choice.config.source == "chosen for this run"
@@ -75,7 +77,7 @@ def test_a_choice_that_is_changed_back_equals_the_file() -> None:
 
 def test_a_metric_switched_off_keeps_its_settings() -> None:
     choice = make_choice()
-    move_cursor(choice, MetricRow(TRAJECTORY.metric))
+    move_cursor(choice, MetricChoice(TRAJECTORY.metric))
     choice.set_threshold(TRAJECTORY.metric, 0.4)
 
     choice.toggle()
@@ -113,7 +115,7 @@ def test_a_threshold_changes_in_steps_that_fit_its_range(
     metric: str, threshold: float | None, steps: int, expected: float
 ) -> None:
     choice = make_choice(Criterion(metric=metric, threshold=threshold))
-    move_cursor(choice, MetricRow(metric))
+    move_cursor(choice, MetricChoice(metric))
 
     choice.step(steps)
 
@@ -170,7 +172,7 @@ def test_the_search_finds_names_and_purposes() -> None:
     choice = make_choice()
 
     choice.search_for_text("ROUGE-1")
-    assert [row.metric for row in choice.rows if isinstance(row, MetricRow)] == ["response_match_score"]
+    assert [row.metric for row in choice.rows if isinstance(row, MetricChoice)] == ["response_match_score"]
 
     choice.search_for_text("zzz")
     assert choice.rows == [] and choice.selected_row is None
@@ -203,7 +205,7 @@ def render_detail(choice: CriteriaChoice) -> str:
 
 def test_the_detail_says_what_a_metric_needs() -> None:
     choice = make_choice()
-    move_cursor(choice, MetricRow("hallucinations_v1"))
+    move_cursor(choice, MetricChoice("hallucinations_v1"))
 
     text = render_detail(choice)
 
@@ -213,9 +215,10 @@ def test_the_detail_says_what_a_metric_needs() -> None:
 def test_text_of_the_file_cannot_break_the_picker() -> None:
     name = "m\x1b[2J[/b]"
     choice = make_choice(
-        Criterion(metric=name, threshold=1.0), **{name: CustomMetric(path="a.b\x07", description="x\x1b[31m [/foo]")}
+        Criterion(metric=name, threshold=1.0),
+        **{name: CustomMetricFunction(path="a.b\x07", description="x\x1b[31m [/foo]")},
     )
-    move_cursor(choice, MetricRow(name))
+    move_cursor(choice, MetricChoice(name))
     file = CriteriaFile("a\x1b.json", True, choice.config)
 
     lines = [CriteriaRows(choice).line(index, 80) for index in range(len(choice.rows))]
@@ -227,7 +230,7 @@ def test_text_of_the_file_cannot_break_the_picker() -> None:
 
 def test_a_narrow_picker_shows_values_and_that_the_choice_is_changed() -> None:
     choice = make_choice(Criterion(metric="tool_trajectory_avg_score", threshold=1.0))
-    move_cursor(choice, MetricRow("tool_trajectory_avg_score"))
+    move_cursor(choice, MetricChoice("tool_trajectory_avg_score"))
     choice.step(-1)
     rows = CriteriaRows(choice)
 
@@ -280,7 +283,7 @@ def test_ranges_steps_and_typed_values_are_correct() -> None:
 
 def render_row(choice: CriteriaChoice, metric: str, *, width: int) -> str:
     rows = CriteriaRows(choice)
-    return "".join(piece.text for piece in rows.line(choice.rows.index(MetricRow(metric)), width)).rstrip()
+    return "".join(piece.text for piece in rows.line(choice.rows.index(MetricChoice(metric)), width)).rstrip()
 
 
 def test_a_slider_shows_threshold_scores_and_how_many_would_pass() -> None:
@@ -318,13 +321,13 @@ def test_without_room_there_is_no_slider(width: int) -> None:
     choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
 
     assert "●" not in render_row(choice, "exact_match", width=width)
-    assert CriteriaRows(choice).find_threshold(choice.rows.index(MetricRow("exact_match")), width - 5, width) is None
+    assert CriteriaRows(choice).find_threshold(choice.rows.index(MetricChoice("exact_match")), width - 5, width) is None
 
 
 @pytest.mark.parametrize("width", [57, 64, 120])
 def test_every_cell_of_a_slider_sets_the_threshold_that_is_shown_there(width: int) -> None:
     choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
-    index = choice.rows.index(MetricRow("exact_match"))
+    index = choice.rows.index(MetricChoice("exact_match"))
     line = render_row(choice, "exact_match", width=width)
     start = line.index("─")
     for cell in range(start, len(line)):

@@ -14,11 +14,11 @@ from workbench.tui.state.case_status import StatusBoard
 from workbench.tui.state.finder import (
     FilteredRows,
     Finder,
+    FinderKind,
+    FinderPattern,
     Group,
     Item,
     Key,
-    Kind,
-    Pattern,
     Rank,
     fold,
     make_project_groups,
@@ -29,7 +29,7 @@ from workbench.tui.state.text_layout import Line, ListRows, Style, StyledText
 
 
 def find_rank(typed: str, name: str, detail: str = "") -> Rank | None:
-    return Pattern(typed).rank(fold(name), fold(detail))
+    return FinderPattern(typed).rank(fold(name), fold(detail))
 
 
 def read(line: Line) -> str:
@@ -75,19 +75,19 @@ def test_a_word_of_the_details_matches_after_the_names() -> None:
     ],
 )
 def test_the_matching_letters_are_marked(typed: str, name: str, marked: str) -> None:
-    positions = Pattern(typed).find(fold(name))
+    positions = FinderPattern(typed).find(fold(name))
 
     assert "".join(name[place] for place in sorted(positions)) == marked
 
 
 def test_starts_of_words_are_marked_before_other_letters() -> None:
-    assert sorted(Pattern("of").find("roof_off")) == [5, 6]
-    assert sorted(Pattern("ro").find("rrr_off")) == [0, 4]
+    assert sorted(FinderPattern("of").find("roof_off")) == [5, 6]
+    assert sorted(FinderPattern("ro").find("rrr_off")) == [0, 4]
 
 
 def test_letters_with_another_length_in_lower_case_keep_their_positions() -> None:
     assert len(fold("STRAßE İ")) == len("STRAßE İ")
-    assert Pattern("e").find(fold("ßE")) == {1}
+    assert FinderPattern("e").find(fold("ßE")) == {1}
 
 
 # Rows that follow a typed text.
@@ -161,11 +161,11 @@ def test_initials_match_a_name_but_not_words_far_apart() -> None:
 # The groups of the palette.
 
 
-def make_group(kind: Kind, *labels: str, detail: str = "", keys: str = "") -> Group:
+def make_group(kind: FinderKind, *labels: str, detail: str = "", keys: str = "") -> Group:
     return Group.from_items(kind, [Item(kind, (label,), label, detail, keys) for label in labels])
 
 
-def make_finder(*groups: Group, recent: Sequence[Key] = (), typed: str = "", scope: Kind | None = None) -> Finder:
+def make_finder(*groups: Group, recent: Sequence[Key] = (), typed: str = "", scope: FinderKind | None = None) -> Finder:
     finder = Finder(recent, scope=scope)
     finder.add(*groups)
     finder.finish()
@@ -178,32 +178,36 @@ def list_texts(finder: Finder) -> list[str]:
     return [read(finder.line(index, 40)).strip() for index in range(len(finder))]
 
 
-ACTIONS = make_group(Kind.ACTION, "run case", "filter")
-CASES = make_group(Kind.CASE, "run_lamp", "fan", "lamp")
+ACTIONS = make_group(FinderKind.ACTION, "run case", "filter")
+CASES = make_group(FinderKind.CASE, "run_lamp", "fan", "lamp")
 
 
 def test_without_letters_recent_items_come_before_the_actions() -> None:
     finder = make_finder(ACTIONS, CASES, recent=[("Cases", "fan"), ("Actions", "filter"), ("Cases", "gone")])
 
     assert list_texts(finder) == ["Recent", "fan", "filter", "Actions", "run case"]
-    assert finder.selected_item == Item(Kind.CASE, ("fan",), "fan")
+    assert finder.selected_item == Item(FinderKind.CASE, ("fan",), "fan")
 
 
 def test_the_group_with_the_best_match_comes_first_and_equal_ones_in_their_order() -> None:
     assert list_texts(make_finder(ACTIONS, CASES, typed="lamp")) == ["Cases", "lamp", "run_lamp"]
     assert list_texts(make_finder(CASES, ACTIONS, typed="run")) == ["Actions", "run case", "Cases", "run_lamp"]
-    better = make_group(Kind.THEME, "run")
+    better = make_group(FinderKind.THEME, "run")
     assert list_texts(make_finder(ACTIONS, better, typed="run")) == ["Themes", "run", "Actions", "run case"]
 
 
 def test_the_name_of_a_kind_finds_its_items_letter_by_letter() -> None:
-    finder = make_finder(make_group(Kind.THEME, "nord", "gruvbox"), make_group(Kind.TOOL, "nordic"))
+    finder = make_finder(make_group(FinderKind.THEME, "nord", "gruvbox"), make_group(FinderKind.TOOL, "nordic"))
     for end in range(1, len("theme nor") + 1):
         finder.search("theme nor"[:end])
         finder.finish()
 
     assert list_texts(finder) == ["Themes", "nord"]
-    assert list_texts(make_finder(CASES, make_group(Kind.EVAL_SET, "a", "b"), typed="set")) == ["Eval sets", "a", "b"]
+    assert list_texts(make_finder(CASES, make_group(FinderKind.EVAL_SET, "a", "b"), typed="set")) == [
+        "Eval sets",
+        "a",
+        "b",
+    ]
     assert list_texts(make_finder(CASES, ACTIONS, typed="theme zzz")) == ["no match"]
 
 
@@ -217,31 +221,31 @@ def test_the_cursor_passes_titles_by() -> None:
     finder = make_finder(ACTIONS, CASES, typed="run")
     finder.move(1)
 
-    assert finder.selected_item == Item(Kind.CASE, ("run_lamp",), "run_lamp")
+    assert finder.selected_item == Item(FinderKind.CASE, ("run_lamp",), "run_lamp")
 
 
 def test_a_group_that_arrives_later_keeps_the_selected_item() -> None:
     finder = make_finder(CASES, typed="run")
 
-    finder.add(make_group(Kind.TOOL, "run"))
+    finder.add(make_group(FinderKind.TOOL, "run"))
     finder.finish()
 
     assert list_texts(finder) == ["Tools", "run", "Cases", "run_lamp"]
-    assert finder.selected_item == Item(Kind.CASE, ("run_lamp",), "run_lamp")
+    assert finder.selected_item == Item(FinderKind.CASE, ("run_lamp",), "run_lamp")
 
 
 def test_a_scope_lists_all_items_of_one_kind() -> None:
-    finder = Finder(scope=Kind.THEME)
-    finder.add(ACTIONS, make_group(Kind.THEME, "dark", "light"))
+    finder = Finder(scope=FinderKind.THEME)
+    finder.add(ACTIONS, make_group(FinderKind.THEME, "dark", "light"))
     finder.select(("Themes", "light"))
     finder.finish()
 
     assert list_texts(finder) == ["Themes", "dark", "light"]
-    assert finder.selected_item == Item(Kind.THEME, ("light",), "light")
+    assert finder.selected_item == Item(FinderKind.THEME, ("light",), "light")
 
 
 def test_many_matches_are_counted_and_more_letters_find_the_others() -> None:
-    finder = make_finder(make_group(Kind.CASE, *(f"case_{number}" for number in range(1_000))), typed="case")
+    finder = make_finder(make_group(FinderKind.CASE, *(f"case_{number}" for number in range(1_000))), typed="case")
 
     assert len(finder) == 102
     assert list_texts(finder)[-1] == "… 900 more"
@@ -255,7 +259,9 @@ def test_many_matches_are_counted_and_more_letters_find_the_others() -> None:
 
 
 def test_a_search_can_be_divided_and_shows_the_last_rows_until_its_end() -> None:
-    finder = make_finder(CASES, make_group(Kind.TOOL, *(f"tool_{number}" for number in range(5_000))), typed="lamp")
+    finder = make_finder(
+        CASES, make_group(FinderKind.TOOL, *(f"tool_{number}" for number in range(5_000))), typed="lamp"
+    )
     finder.search("tool_4999")
 
     steps = 1
@@ -269,7 +275,7 @@ def test_a_search_can_be_divided_and_shows_the_last_rows_until_its_end() -> None
 
 @pytest.mark.parametrize("width", [20, 36, 76])
 def test_keys_are_at_the_right_and_no_line_is_too_wide(width: int) -> None:
-    group = make_group(Kind.ACTION, "两盏灯两盏灯两盏灯", detail="打开卧室的灯 " * 8, keys="ctrl+p")
+    group = make_group(FinderKind.ACTION, "两盏灯两盏灯两盏灯", detail="打开卧室的灯 " * 8, keys="ctrl+p")
     finder = make_finder(group, typed="灯")
 
     line = finder.line(1, width)
@@ -316,7 +322,7 @@ def test_sets_name_their_file_and_their_cases() -> None:
     _, sets, agents = make_project_groups(make_browser("on", "off"), None)
 
     assert sets.make(0) == Item(
-        Kind.EVAL_SET, ("home", "sets/a.evalset.json"), "a", "home · sets/a.evalset.json · 2 cases"
+        FinderKind.EVAL_SET, ("home", "sets/a.evalset.json"), "a", "home · sets/a.evalset.json · 2 cases"
     )
     assert not agents.names
 
@@ -338,7 +344,7 @@ def test_tools_have_the_number_of_cases_that_call_them() -> None:
 
 def test_the_detail_of_the_selected_item_is_known_if_its_row_cuts_it() -> None:
     finder = make_finder(
-        make_group(Kind.ACTION, "run", detail="run the marked cases, else the selected one"), typed="run"
+        make_group(FinderKind.ACTION, "run", detail="run the marked cases, else the selected one"), typed="run"
     )
 
     assert finder.find_cut_detail(76) == ""

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from tests.tui.state.cases import CASES, apply_to_data
 from workbench.model.identity import CaseKey
 from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, find_slot
-from workbench.tui.state.case_outline import Row, case_rows
-from workbench.tui.state.editor_state import CaseEditor, Edited, Opened, changed_places, find_edited
+from workbench.tui.state.case_outline import OutlineRow, case_rows
+from workbench.tui.state.editor_state import CaseEditor, Edited, OpenedDocument, changed_places, find_edited
 from workbench.tui.state.outline_view import MOST_LINES, OutlineView
 
 KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
@@ -28,8 +28,8 @@ def make_case(*texts: str) -> dict[str, Any]:
     return {"eval_id": "x", "conversation": [make_turn(text) for text in texts]}
 
 
-def make_opened_case(data: Any, *, is_changed: bool = False) -> Opened:
-    return Opened(edited=KEY, index=0, data=data, rows=case_rows(data), revision=1, is_changed=is_changed)
+def make_opened_case(data: Any, *, is_changed: bool = False) -> OpenedDocument:
+    return OpenedDocument(edited=KEY, index=0, data=data, rows=case_rows(data), revision=1, is_changed=is_changed)
 
 
 def render_lines(view: OutlineView, width: int) -> list[str]:
@@ -134,7 +134,9 @@ def test_a_draft_survives_other_cases_and_is_marked() -> None:
 
     other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
     editor.open(
-        Opened(edited=other, index=1, data=make_case("z"), rows=case_rows(make_case("z")), revision=1, is_changed=False)
+        OpenedDocument(
+            edited=other, index=1, data=make_case("z"), rows=case_rows(make_case("z")), revision=1, is_changed=False
+        )
     )
     assert editor.typing is None
     assert editor.notes == []
@@ -185,7 +187,7 @@ def test_drafts_follow_a_case_to_its_new_id() -> None:
 
     editor.record_edit(KEY, None, edit, now=new_key)
     data = apply_to_data(edit, opened_case.data)
-    editor.open(Opened(edited=new_key, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
+    editor.open(OpenedDocument(edited=new_key, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 
     assert find_marked_lines(editor, "~") == ["user  a"]
     assert find_marked_lines(editor, "*") == ["eval id  z"]
@@ -198,5 +200,5 @@ def test_an_edit_that_is_not_of_the_id_keeps_the_key_of_the_case() -> None:
     assert find_edited(opened_case, SetValue(("name",), "z")) == KEY
 
 
-def find_row(opened_case: Opened, value: str) -> Row:
+def find_row(opened_case: OpenedDocument, value: str) -> OutlineRow:
     return next(row for row in opened_case.rows if row.value == value)

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.store.errors import StoreError
 from workbench.tui.backend.project_calls import find_named_files
-from workbench.tui.state.problem_list import Problems, SetProblem, Source
+from workbench.tui.state.problem_list import Problems, ProblemSource, SetProblem
 
 
 def render_rows(problems: Problems, width: int = 120) -> list[str]:
@@ -37,7 +37,7 @@ def test_messages_of_settings_lead_to_the_file_they_begin_with(problems: Problem
     (tmp_path / "workbench.toml").write_text("")
     messages = ["workbench.toml:4:2: no such key", "workbench.toml: [x] is unknown", "gone.toml: x", "[keys] q: no"]
 
-    problems.set_messages(Source.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
+    problems.set_messages(ProblemSource.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
 
     shown_rows = [(row.shown, row.line, row.message) for row in problems.rows]
     assert shown_rows == [
@@ -58,13 +58,13 @@ def test_conflicts_come_first_among_the_eval_sets(problems: Problems) -> None:
 
 def test_a_solved_problem_is_no_longer_listed(problems: Problems) -> None:
     problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "broken")])
-    problems.set_error(Source.HISTORY, StoreError(Path("h.db"), "it is from a newer version"))
+    problems.set_error(ProblemSource.HISTORY, StoreError(Path("h.db"), "it is from a newer version"))
     problems.set_recoveries(["a"])
     problems.add_run_problem("the judge is slow", warning=True)
     assert len(problems) == 4
 
     problems.set_problems_in_set("a", "", [])
-    problems.set_error(Source.HISTORY, None)
+    problems.set_error(ProblemSource.HISTORY, None)
     problems.set_recoveries([])
     problems.clear_run_problems()
     assert len(problems) == 0 and problems.selected_problem is None
@@ -106,7 +106,7 @@ def test_the_pane_says_that_there_are_no_problems(problems: Problems) -> None:
 def test_the_first_problem_takes_the_cursor_from_the_newest_message(problems: Problems) -> None:
     problems.add_message("changed on disk", "warning", at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
-    problems.set_messages(Source.PROJECT, ["a problem"], files={})
+    problems.set_messages(ProblemSource.PROJECT, ["a problem"], files={})
 
     assert problems.selected_problem is not None
 
@@ -123,7 +123,7 @@ def test_messages_follow_the_problems_and_the_cursor_stays_on_its_row(problems: 
 
     problems.move(1)
     problems.add_message("newest", "error", at=now)
-    problems.set_messages(Source.PROJECT, ["a problem"], files={})
+    problems.set_messages(ProblemSource.PROJECT, ["a problem"], files={})
     assert problems.selected_message is not None
     assert problems.selected_message.text == "copied"
     problems.move(-3)

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from workbench.tui.state.text_layout import (
     MOST_CHARACTERS,
     Block,
-    Columns,
+    ColumnHeadings,
     Line,
     Paragraph,
     RankedPart,
@@ -64,7 +64,7 @@ def test_wrapping_loses_only_blanks_and_line_feeds_at_line_breaks(text: str, wid
 @given(_TEXTS, st.integers(0, 8), st.booleans())
 def test_blocks_are_laid_out_however_narrow_the_pane(text: str, width: int, side_by_side: bool) -> None:
     paragraph = Paragraph.from_text(text, indent=4, hang=2)
-    sides: list[Block] = [make_sides(text, None, differs=True), Columns("EXPECTED", "ACTUAL")]
+    sides: list[Block] = [make_sides(text, None, differs=True), ColumnHeadings("EXPECTED", "ACTUAL")]
 
     lines = render_blocks([paragraph], width=width, side_by_side=side_by_side)
 
@@ -77,7 +77,7 @@ def test_no_line_is_wider_than_the_pane(one: str, other: str, width: int, side_b
     blocks: list[Any] = [
         Paragraph.from_text(one, indent=4),
         make_sides(one, other, differs=differs),
-        Columns("EXPECTED", "ACTUAL"),
+        ColumnHeadings("EXPECTED", "ACTUAL"),
     ]
 
     lines = render_blocks(blocks, width=width, side_by_side=side_by_side)

@@ -18,7 +18,7 @@ from workbench.tui.state import tour
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.tour import STEPS, Change, Rerun, Tour, View
+from workbench.tui.state.tour import STEPS, Rerun, Tour, TourChange, View
 from workbench.tui.state.watch_state import SeenChange, WatchMode
 from workbench.watch.watch_events import ChangeSeen
 
@@ -33,7 +33,7 @@ AFTER_RUN = replace(ON_SET, states=RUN)
 ON_CASE = replace(AFTER_RUN, selected=(tour.EVAL_SET, tour.WRONG_CASE))
 AFTER_ACCEPT = replace(ON_CASE, states=ACCEPTED, saved_at=1)
 WATCHED = replace(AFTER_ACCEPT, watch=WatchMode.ON)
-CHANGED = replace(WATCHED, change=Change(75, is_new=True))
+CHANGED = replace(WATCHED, change=TourChange(75, is_new=True))
 
 
 def format_panel(here: Tour, view: View, *, width: int = 78, **keys: str) -> str:
@@ -57,7 +57,12 @@ def format_panel(here: Tour, view: View, *, width: int = 78, **keys: str) -> str
         ),
         ("watch", AFTER_ACCEPT, replace(AFTER_ACCEPT, watch=WatchMode.STARTING), WATCHED),
         ("rerun", WATCHED, CHANGED, replace(CHANGED, rerun=Rerun(2, 0.4))),
-        ("rerun", WATCHED, replace(WATCHED, rerun=Rerun(2, 0.4)), replace(WATCHED, change=Change(75, is_new=False))),
+        (
+            "rerun",
+            WATCHED,
+            replace(WATCHED, rerun=Rerun(2, 0.4)),
+            replace(WATCHED, change=TourChange(75, is_new=False)),
+        ),
         ("trace", WATCHED, replace(WATCHED, tab="trace", selected=("", None)), replace(WATCHED, tab="trace")),
     ],
 )
@@ -196,7 +201,7 @@ def test_the_change_of_the_tour_fits_the_sample_agent_and_is_made_once() -> None
     text, change = mended
     assert change.is_new
     assert [number for number, line in enumerate(text.split("\n"), 1) if line not in source] == [change.line]
-    assert tour.mend_agent(text) == (text, Change(change.line, is_new=False))
+    assert tour.mend_agent(text) == (text, TourChange(change.line, is_new=False))
     assert tour.mend_agent("def answer(prompt): return prompt\n") is None
 
 
@@ -235,15 +240,15 @@ def test_a_rerun_counts_once_all_its_cases_have_verdicts_and_only_after_the_chan
     seen[2].verdicts[job] = CaseState.PASSED
     state.watch.changes = seen
 
-    def find_rerun(change: Change | None) -> Rerun | None:
+    def find_rerun(change: TourChange | None) -> Rerun | None:
         return View.from_state(state, tab="", is_typing=False, saved_at=0, dialog="", change=change).rerun
 
-    assert find_rerun(Change(75, is_new=True, after=1)) is None
+    assert find_rerun(TourChange(75, is_new=True, after=1)) is None
     seen[1].verdicts[job] = CaseState.CANCELLED
-    assert find_rerun(Change(75, is_new=True, after=1)) is None
+    assert find_rerun(TourChange(75, is_new=True, after=1)) is None
     seen[1].verdicts[job] = CaseState.FAILED
-    assert find_rerun(Change(75, is_new=True, after=1)) == Rerun(1, 0.5)
-    assert find_rerun(Change(75, is_new=True, after=2)) is None
+    assert find_rerun(TourChange(75, is_new=True, after=1)) == Rerun(1, 0.5)
+    assert find_rerun(TourChange(75, is_new=True, after=2)) is None
     assert find_rerun(None) is None
 
 

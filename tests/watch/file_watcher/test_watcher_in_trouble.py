@@ -176,7 +176,7 @@ async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
     original = file_watcher.listen
     limit = [OSError(24, "OS file watch limit reached.")]
 
-    def listen(folders: dict[str, object]) -> file_watcher.Listener:
+    def listen(folders: dict[str, object]) -> file_watcher.FolderListener:
         if limit:
             raise file_watcher.EventsUnavailable(file_watcher._explain_failure(limit[0]))
         return original(folders)

@@ -22,7 +22,7 @@ from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, MetricResult, MetricStatus
 from workbench.model.target import AgentKind, Target
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredJob, StoredVerdict
+from workbench.store.history.history_queries import ResultToStore, RunRecord, StoredJob, StoredVerdict
 from workbench.watch.selector import Action, Decision, Selector, VerdictKey, Why, read_results
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import describe_reason
@@ -478,7 +478,7 @@ def test_stored_results_are_read_under_the_jobs_that_they_apply_to(tmp_path: Pat
     with History.open(tmp_path) as history:
         history.begin_run(RunRecord(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=tmp_path))
         result = CaseResult(case=CASE, eval_set_id="s", status=CaseStatus.PASSED, metrics=())
-        (verdict,) = history.finish_jobs("r", [FinishedJob(result)])
+        (verdict,) = history.finish_jobs("r", [ResultToStore(result)])
 
         read = dict(read_results(history, {JOB: verdict, renamed: verdict}))
 

@@ -44,7 +44,7 @@ async def test_a_save_runs_only_the_cases_that_use_the_changed_code(folder: Fold
 
 
 async def test_the_loss_of_file_events_is_reported_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def listen(_: object) -> file_watcher.Listener:
+    def listen(_: object) -> file_watcher.FolderListener:
         raise file_watcher.EventsUnavailable(file_watcher._explain_failure(OSError(28, "OS file watch limit reached.")))
 
     async with watch_project(folder.root) as watch:

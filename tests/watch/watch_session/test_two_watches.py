@@ -10,7 +10,7 @@ import pytest
 from tests.watch.watched import Folder, watch_project
 from workbench.engine.verdict_index import Asked
 from workbench.model.run_events import Notice
-from workbench.watch.watch_session import Turn, Turns
+from workbench.watch.watch_session import WatchTurn, WatchTurns
 
 AGENT = """
 import os, time
@@ -78,12 +78,12 @@ async def test_a_history_recreated_by_another_process_is_not_mistaken_for_the_ol
 
 
 def test_only_one_process_at_a_time_has_the_turn(tmp_path: Path) -> None:
-    one, other = Turns(tmp_path), Turns(tmp_path)  # nothing ran yet in this project
+    one, other = WatchTurns(tmp_path), WatchTurns(tmp_path)  # nothing ran yet in this project
 
-    assert [one.acquire(), one.acquire(), other.acquire()] == [Turn.MINE, Turn.MINE, Turn.OTHERS]
+    assert [one.acquire(), one.acquire(), other.acquire()] == [WatchTurn.MINE, WatchTurn.MINE, WatchTurn.OTHERS]
     one.release()
-    assert other.acquire() is Turn.OTHERS
+    assert other.acquire() is WatchTurn.OTHERS
     one.release()
-    assert other.acquire() is Turn.MINE_AGAIN
+    assert other.acquire() is WatchTurn.MINE_AGAIN
     other.close()
-    assert one.acquire() is Turn.MINE_AGAIN
+    assert one.acquire() is WatchTurn.MINE_AGAIN

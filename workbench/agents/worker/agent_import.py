@@ -178,7 +178,7 @@ class _EnvironmentWatch:
 _SETTLED = 2_000_000_000  # nanoseconds; an earlier change may leave times and size equal
 
 
-class Snapshot:
+class ImportSnapshot:
     """Fingerprints of the files, folders and modules that a process has read. Its environment variables cannot change.
 
     `env_files` count whether they existed or not.
@@ -278,7 +278,7 @@ class Unshared(Exception):
 class AgentImport:
     """A completed import: its failure (None if it succeeded) and its output as bytes."""
 
-    def __init__(self, failure: dict[str, Any] | None, output: tuple[bytes, bytes], snapshot: Snapshot) -> None:
+    def __init__(self, failure: dict[str, Any] | None, output: tuple[bytes, bytes], snapshot: ImportSnapshot) -> None:
         self.failure = failure
         self.output = output
         self._snapshot = snapshot
@@ -330,7 +330,7 @@ def import_agent(adapter: Adapter) -> dict[str, Any]:
             raise Unshared(failure["message"])
         if reason is not None:
             raise Unshared(reason, learned=learned)
-        _active = AgentImport(failure, output.tails, Snapshot(recorder, env_files=env_files))
+        _active = AgentImport(failure, output.tails, ImportSnapshot(recorder, env_files=env_files))
     return learned
 
 

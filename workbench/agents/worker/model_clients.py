@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from . import model_interception
 from .adapters.base import AgentFault
-from .model_interception import Copy, Models, Replayed, Request, carry_call, find_session, inside_call
+from .model_interception import Copy, InterceptedModels, Replayed, Request, carry_call, find_session, inside_call
 from .recording.recorder import quiet
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
 
 
-def open_session(models: Models) -> None:
+def open_session(models: InterceptedModels) -> None:
     """Intercept the calls of a session."""
     if not models.adapter.is_outside:
         with quiet:

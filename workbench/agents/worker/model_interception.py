@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The intercepted calls of sessions.
 
 
-class Models:
+class InterceptedModels:
     """The model calls of one session. Any thread may call its methods.
 
     `settings` is `models` of the `open` message: `endpoints`, the expressions that addresses of models match, and
@@ -104,29 +104,29 @@ def _compile(expressions: tuple[str, ...]) -> list[re.Pattern[str]]:
     return [re.compile(each, re.IGNORECASE) for each in expressions]
 
 
-_current: ContextVar[Models | None] = ContextVar("workbench_models", default=None)
+_current: ContextVar[InterceptedModels | None] = ContextVar("workbench_models", default=None)
 _call: ContextVar[dict[str, bool] | None] = ContextVar("workbench_model_call", default=None)
-_open: list[Models] = []
+_open: list[InterceptedModels] = []
 
 
-def open_session(models: Models) -> None:
+def open_session(models: InterceptedModels) -> None:
     """Intercept the calls of a session."""
     _open.append(models)
 
 
-def forget(models: Models) -> None:
+def forget(models: InterceptedModels) -> None:
     """Stop intercepting for a session."""
     if models in _open:
         _open.remove(models)
 
 
-def enter(models: Models | None) -> None:
+def enter(models: InterceptedModels | None) -> None:
     """Assign the calls of this task to a session. Needed if sessions share a process."""
     if _open:
         _current.set(models)
 
 
-def find_session(url: str | None = None, *, method: str = "POST", body: Any = None) -> Models | None:
+def find_session(url: str | None = None, *, method: str = "POST", body: Any = None) -> InterceptedModels | None:
     """Return the session of the current call; None if it is not intercepted, or part of one that is.
 
     `url`, `method` and `body` are those of a request; without an address, the call is one of a model. A thread started
@@ -319,7 +319,7 @@ def _as_text(value: Any) -> str:
 class Copy:
     """The copy of an answer while it arrives. It is reported once: at its end, or where the agent stopped reading."""
 
-    def __init__(self, models: Models, answer: Message, request: Request) -> None:
+    def __init__(self, models: InterceptedModels, answer: Message, request: Request) -> None:
         self._models = models
         self._answer = answer
         self._request = request

@@ -24,7 +24,7 @@ from yarl import URL
 
 from .adapters.base import LoadError
 from .adapters.http.http_session import describe_connection_error, find_proxy
-from .model_interception import Copy, Models, Replayed, Request
+from .model_interception import Copy, InterceptedModels, Replayed, Request
 from .otlp_receiver import LocalServer
 from .tool_interception import NotAnswered
 
@@ -130,7 +130,7 @@ _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 class ModelProxy:
     """Serves one program, in a thread of its own: the worker's event loop runs only during turns."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: InterceptedModels) -> None:
         """Start to listen. Raises OSError."""
         self._models = models
         self._token = secrets.token_urlsafe(16)

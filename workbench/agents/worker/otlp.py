@@ -21,7 +21,7 @@ from .telemetry import MOST, ReportedCalls, convert_span, count_model_calls, for
 from .wire import describe, make_json_safe
 
 if TYPE_CHECKING:
-    from .otlp_receiver import Inbox
+    from .otlp_receiver import SpanInbox
 
 
 # OTLP.
@@ -304,7 +304,7 @@ class Traces:
         self,
         *,
         opened: float,
-        inbox: Inbox | None = None,
+        inbox: SpanInbox | None = None,
         wait_seconds: float = 0.0,
         settled_seconds: float | None = None,
         conceal: Callable[[Any], Any] = lambda value: value,

@@ -74,7 +74,7 @@ class LocalServer:
             self.loop.close()
 
 
-class Inbox:
+class SpanInbox:
     """The spans received for one conversation. Created by `Receiver.inbox`; used on the event loop that waits for
     it."""
 
@@ -149,27 +149,27 @@ class Receiver:
         self.port = port
         self.unclaimed = 0
         self._wanted = port
-        self._inboxes: dict[str, Inbox] = {}  # by key and by trace
+        self._inboxes: dict[str, SpanInbox] = {}  # by key and by trace
         self._open = 0
         self._lock = threading.Lock()
         self._server: LocalServer | None = None
 
-    def inbox(self) -> Inbox:
+    def inbox(self) -> SpanInbox:
         """Return an inbox for one conversation. Raises OSError if the port is in use."""
         with self._lock:
             if self._server is None:
                 self._server = LocalServer(self._create_application(), name="workbench-otlp", port=self._wanted)
                 self.port = self._server.port
-            inbox = Inbox(self)
+            inbox = SpanInbox(self)
             self._inboxes[inbox.key] = inbox
             self._open += 1
             return inbox
 
-    def register(self, inbox: Inbox, trace_id: str) -> None:
+    def register(self, inbox: SpanInbox, trace_id: str) -> None:
         """Deliver the spans of a trace to the inbox."""
         self._inboxes[trace_id] = inbox
 
-    def unregister(self, inbox: Inbox) -> None:
+    def unregister(self, inbox: SpanInbox) -> None:
         """Remove an inbox; after the last one stop listening, so that another run can."""
         with self._lock:
             if self._inboxes.pop(inbox.key, None) is None:
@@ -209,7 +209,7 @@ class Receiver:
         self._distribute(document, own)
         return _acknowledge(request)
 
-    def _distribute(self, document: OtlpDocument, own: Inbox | None) -> None:
+    def _distribute(self, document: OtlpDocument, own: SpanInbox | None) -> None:
         """Deliver received spans: by the address they were sent to, else by their traces."""
         if own is not None:
             own.put(document)

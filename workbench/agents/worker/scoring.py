@@ -27,7 +27,7 @@ _SHAPES = "f(instance), or f(eval_metric, actual_invocations, expected_invocatio
 _EXPLANATIONS = ("explanation", "reason", "rationale")
 
 
-class Metric:
+class MetricFunction:
     """A metric function. `score` returns the result, or an awaitable of it if `is_async`."""
 
     def __init__(self, path: str, function: Any) -> None:
@@ -40,7 +40,7 @@ class Metric:
         raise NotImplementedError
 
 
-def find(path: str, adapter: Adapter) -> Metric:
+def find(path: str, adapter: Adapter) -> MetricFunction:
     """Return the metric function at a dotted path. Raises AgentFault of the kind `metric` if it does not exist."""
     try:
         function = _import(path, adapter)
@@ -84,7 +84,7 @@ def _register_agent_package(module: str, adapter: Adapter) -> None:
         sys.modules["agent"] = import_user_module(folder, adapter.import_roots())
 
 
-class RowMetric(Metric):
+class RowMetric(MetricFunction):
     """A metric of Vertex AI's shape."""
 
     def score(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
@@ -135,7 +135,7 @@ class RowMetric(Metric):
         return AgentFault(f"{self._path} returned {found}, expected a number or {{name: score}}", kind="metric")
 
 
-class _AdkMetric(Metric):
+class _AdkMetric(MetricFunction):
     """A metric of ADK's shape."""
 
     def score(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:

@@ -20,7 +20,7 @@ from . import faults, model_clients, model_interception, scoring, tool_intercept
 from .adapters.base import SpanLimit
 from .agent_import import describe_environment
 from .loading import enter, import_model_libraries, make_adapter, restore_path
-from .model_interception import Models
+from .model_interception import InterceptedModels
 from .recording.recorder import quiet
 from .tool_interception import Questions, Tools
 from .wire import DependencyReporter, Wire, connect, encode, hello, remove_socket
@@ -88,7 +88,7 @@ class _Session:
         self.request = request
         self.questions: Questions | None = None
         self.tools: Tools | None = None
-        self.models: Models | None = None
+        self.models: InterceptedModels | None = None
         self.limit = SpanLimit()
         self.session: Any = None
         self.task: asyncio.Task[None] | None = None
@@ -194,7 +194,7 @@ class _Server:
             if opened.questions is not None and message.get("tools"):
                 opened.tools = Tools(opened.questions, message["tools"])
             if opened.questions is not None and message.get("models"):
-                opened.models = Models(opened.questions, message["models"], self._adapter)
+                opened.models = InterceptedModels(opened.questions, message["models"], self._adapter)
                 model_clients.open_session(opened.models)
             return
         if kind == "score":

@@ -393,14 +393,14 @@ _SHARED = (
     "a span of a tool was made in a thread that may belong to another case of this process: run the work of the thread "
     "in contextvars.copy_context(), or run the cases with --isolation case (of workbench run)"
 )
-_here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
-_open_turns: list[Turn] = []
+_here: ContextVar[TurnSpans | None] = ContextVar("workbench_telemetry", default=None)
+_open_turns: list[TurnSpans] = []
 _sessions: set[float] = set()  # when each session of this process that had a turn was opened
 _past_spans: set[int] = set()  # of the only session: its spans of ended turns and of no turn
 _lock = threading.Lock()
 
 
-class Turn:
+class TurnSpans:
     """The spans that begin while an agent answers one user message."""
 
     def __init__(self, index: int, *, around: str | None, opened: float) -> None:
@@ -492,7 +492,7 @@ class Turn:
         return max(0.0, round((nanoseconds - self._zero) / 1e9, 6))
 
 
-def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
+def begin_turn(index: int, *, around: str | None, opened: float) -> TurnSpans | None:
     """Collect the spans of this task or thread, and of those it starts; None if the agent does not use
     OpenTelemetry."""
     if _API not in sys.modules:
@@ -502,7 +502,7 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
             return None
     except ImportError:  # only the API is installed, so there are no spans
         return None
-    turn = Turn(index, around=around, opened=opened)
+    turn = TurnSpans(index, around=around, opened=opened)
     with _lock:
         _open_turns.append(turn)
         _sessions.add(opened)
@@ -510,7 +510,7 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
     return turn
 
 
-def find_turn(span: Any) -> Turn | None:
+def find_turn(span: Any) -> TurnSpans | None:
     """Return the turn of a span that begins here: that of its parent, else of this task or thread.
 
     A thread started by the agent has none, unless the process had no other session: then it is the only open turn. A
@@ -561,7 +561,7 @@ def listen() -> bool:
         """Passes spans to the turns in which they begin."""
 
         def __init__(self) -> None:
-            self._turns: dict[int, Turn] = {}
+            self._turns: dict[int, TurnSpans] = {}
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002
             turn = find_turn(span)

@@ -172,7 +172,7 @@ def _find_json_change(value: Any, place: str) -> str | None:
     return None
 
 
-class Inbox:
+class MessageInbox:
     """The messages to a process of one session. Answers go to their callers, the others wait in order.
 
     The main thread reads them. If a question waits while it is busy, a thread is started that reads from then on.
@@ -239,10 +239,10 @@ class _NoSession:
 
 _no_session = _NoSession()
 _current_session: ContextVar[Any] = ContextVar("workbench_tools", default=None)
-_open: list[Session] = []
+_open: list[InterceptedCalls] = []
 
 
-class Session:
+class InterceptedCalls:
     """The intercepted calls of one session."""
 
     def __init__(self, tools: Tools) -> None:
@@ -281,7 +281,7 @@ class _Tool:
         self._bound = bound
         self.declaration = describe_function(name, function, list(self.signature.parameters.values())[bound:])
 
-    def find_wanted_name(self, session: Session | None) -> str:
+    def find_wanted_name(self, session: InterceptedCalls | None) -> str:
         """Return the name under which a session intercepts the tool; empty if it does not."""
         if session is None:
             return ""
@@ -308,13 +308,13 @@ _tools: list[_Tool] = []
 _known: dict[int, tuple[FunctionType, _Tool]] = {}  # by id; the function is held so that the id stays unique
 
 
-def open_session(tools: Tools, roots: list[str]) -> Session:
+def open_session(tools: Tools, roots: list[str]) -> InterceptedCalls:
     """Intercept the tools of a session. Raises LoadError if one does not exist."""
     for name in dict.fromkeys((*tools.names, *tools.functions)):
         found = _find(name, tools, roots)
         if found is not None:
             _replace(name, *found)
-    session = Session(tools)
+    session = InterceptedCalls(tools)
     _open.append(session)
     return session
 
@@ -325,7 +325,7 @@ def forget(tools: Tools) -> None:
         session.close()
 
 
-def enter(session: Session | None) -> None:
+def enter(session: InterceptedCalls | None) -> None:
     """Assign the calls of this task or thread to a session. Needed if sessions share a process."""
     if _tools:
         _current_session.set(session or _no_session)
@@ -425,7 +425,7 @@ def _find_inner_code(code: CodeType) -> CodeType:
 class _Call:
     """One intercepted call."""
 
-    def __init__(self, session: Session, tool: str, args: dict[str, Any]) -> None:
+    def __init__(self, session: InterceptedCalls, tool: str, args: dict[str, Any]) -> None:
         self._session = session
         self._tool = tool
         self._args = args
@@ -491,7 +491,7 @@ async def _call_later(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
     return value
 
 
-def _find_session() -> Session | None:
+def _find_session() -> InterceptedCalls | None:
     """Return the session of the current call. A thread started by the agent has none, unless only one is open."""
     here = _current_session.get()
     if here is _no_session:

@@ -110,9 +110,9 @@ class _SessionProcess:
             from . import model_clients, model_interception, tool_interception
 
         questions = tool_interception.Questions(request["session"], self._wire.send)
-        self._receive = tool_interception.Inbox(self._wire, questions).receive
+        self._receive = tool_interception.MessageInbox(self._wire, questions).receive
         if request.get("models"):
-            models = model_interception.Models(questions, request["models"], self._adapter)
+            models = model_interception.InterceptedModels(questions, request["models"], self._adapter)
             model_clients.open_session(models)
         return tool_interception.Tools(questions, request["tools"]) if request.get("tools") else None
 

@@ -20,9 +20,9 @@ from workbench.store.datasets.dataset_rows import (
     TEXTS,
     TRAJECTORIES,
     Dataset,
-    Fault,
     Record,
     Row,
+    ValueFault,
     is_python_literal,
 )
 from workbench.store.datasets.message_rows import describe_kind, is_messages, read_messages
@@ -40,7 +40,7 @@ _ALIKE = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class LintFinding:
     """A probable mistake in a row. `row` counts from 1; None means all rows.
 
     `rule` is a short name that is stable between versions; `line` and `column` count from 1.
@@ -54,7 +54,7 @@ class Finding:
     column: int | None = None
 
 
-def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[Finding]:
+def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[LintFinding]:
     """Return all findings in the order of rows. `tools` are those of the agent, if known."""
     checks = (
         _find_unreadable_rows(dataset.rows),
@@ -70,14 +70,14 @@ def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[Find
     return sorted(found, key=lambda finding: finding.row or 0)
 
 
-def _make_finding(row: Row, rule: Rule, message: str) -> Finding:
-    return Finding(rule=rule, message=message, row=row.number, eval_id=row.eval_id, line=row.line)
+def _make_finding(row: Row, rule: Rule, message: str) -> LintFinding:
+    return LintFinding(rule=rule, message=message, row=row.number, eval_id=row.eval_id, line=row.line)
 
 
-def _find_unreadable_rows(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_unreadable_rows(rows: Sequence[Row]) -> Iterator[LintFinding]:
     for row in rows:
         for problem in row.problems:
-            yield Finding(
+            yield LintFinding(
                 rule="python-repr" if problem.found == PYTHON_REPR else "unreadable",
                 message=f"{problem.place}: {problem.message}" if problem.place else problem.message,
                 row=row.number,
@@ -87,12 +87,12 @@ def _find_unreadable_rows(rows: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
-def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_missing_values(rows: Sequence[Row]) -> Iterator[LintFinding]:
     """Find missing values that other rows have, and references that no row has."""
     columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_has_value(row, name) for row in rows)]
     if rows and not any(name in columns for name in _REFERENCES):
         message = "no row has a reference or a reference_trajectory: metrics that need one have no score"
-        yield Finding(rule="missing-reference", message=message)
+        yield LintFinding(rule="missing-reference", message=message)
     for row in rows:
         if row.problems:
             continue
@@ -108,7 +108,7 @@ def _has_value(row: Row, name: str) -> bool:
     return value is not None and (value != "" or name in TEXTS)
 
 
-def _find_empty_trajectories(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_empty_trajectories(rows: Sequence[Row]) -> Iterator[LintFinding]:
     for row in rows:
         if row.reference_trajectory == []:
             yield _make_finding(row, "empty-trajectory", "reference_trajectory is empty: recall has no score")
@@ -116,7 +116,7 @@ def _find_empty_trajectories(rows: Sequence[Row]) -> Iterator[Finding]:
             yield _make_finding(row, "empty-trajectory", "predicted_trajectory is empty: precision has no score")
 
 
-def _find_python_reprs(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_python_reprs(rows: Sequence[Row]) -> Iterator[LintFinding]:
     """Find Python literals in other columns, which reach judges and custom metrics as text."""
     for row in rows:
         for name, value in row.columns.items():
@@ -133,7 +133,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _find_duplicates(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_duplicates(rows: Sequence[Row]) -> Iterator[LintFinding]:
     ids: dict[str, int] = {}
     contents: dict[str, int] = {}
     for row in rows:
@@ -148,7 +148,7 @@ def _find_duplicates(rows: Sequence[Row]) -> Iterator[Finding]:
             yield _make_finding(row, "duplicate-row", f"the same as row {first}")
 
 
-def _find_unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> Iterator[Finding]:
+def _find_unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> Iterator[LintFinding]:
     if tools is None:
         return
     for row in rows:
@@ -159,7 +159,7 @@ def _find_unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> I
                     yield _make_finding(row, "unknown-tool", message)
 
 
-def _find_similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_similar_tools(rows: Sequence[Row]) -> Iterator[LintFinding]:
     """Find tools that occur once with a name similar to that of another tool."""
     used = Counter(name for row in rows for _, names in _list_tools(row) for name in names)
     often = [name for name, times in used.items() if times > 1]
@@ -178,7 +178,7 @@ def _list_tools(row: Row) -> Iterator[tuple[str, list[str]]]:
         yield column, list(dict.fromkeys(call.name for call in calls or ()))
 
 
-def _check_conversations(rows: Sequence[Row]) -> Iterator[Finding]:
+def _check_conversations(rows: Sequence[Row]) -> Iterator[LintFinding]:
     for row in rows:
         for column in (MESSAGES, REFERENCE_MESSAGES):
             if row.problems or not is_messages(row.columns.get(column)):
@@ -222,14 +222,14 @@ class Label(NamedTuple):
     criterion: str | None
     rubric: str | None
     row: int
-    error: Callable[[Fault], StoreError]
+    error: Callable[[ValueFault], StoreError]
 
 
 def read_labels(path: Path) -> list[Label]:
     """Read the labels of a file; other columns are notes. Raises StoreError with all invalid rows."""
     labels: list[Label] = []
     errors: list[StoreError] = []
-    reported: set[Fault] = set()
+    reported: set[ValueFault] = set()
     for row, record in enumerate(read_records(path), start=1):
         if record.problems:
             errors += record.problems
@@ -264,26 +264,26 @@ def _read_label(record: Record, *, row: int) -> Label:
     )
 
 
-def _check_columns(record: Record) -> Fault | None:
+def _check_columns(record: Record) -> ValueFault | None:
     """Return the fault in the names of columns: a label under another name would be missed."""
     absent = [name for name in _COLUMNS if name not in record.columns]
     unknown = [name for name in record.columns if name not in _COLUMNS]
     for name in unknown:
         meant = get_close_matches(name.casefold(), absent, n=1, cutoff=0.8)
         if meant:
-            return Fault(name, f"the unknown column {name!r}", f"{meant[0]!r} (did you mean that?)")
+            return ValueFault(name, f"the unknown column {name!r}", f"{meant[0]!r} (did you mean that?)")
     for name in _NEEDED:
         if name in absent and unknown:
             meant = [each for each in unknown if each.casefold() in _ALSO_CALLED[name]]
             found = f"the unknown column {meant[0]!r}" if meant else f"only {', '.join(map(repr, record.columns))}"
-            return Fault(meant[0] if meant else name, found, f"{name!r}{' (did you mean that?)' if meant else ''}")
+            return ValueFault(meant[0] if meant else name, found, f"{name!r}{' (did you mean that?)' if meant else ''}")
     return None
 
 
 def _read_name(record: Record, column: str) -> str:
     name = _read_optional_name(record, column)
     if name is None:
-        raise record.error(Fault(column, "nothing", "the id of a case"))
+        raise record.error(ValueFault(column, "nothing", "the id of a case"))
     return name
 
 
@@ -295,7 +295,7 @@ def _read_optional_name(record: Record, column: str) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise record.error(Fault(column, describe_kind(value), "text"))
+    raise record.error(ValueFault(column, describe_kind(value), "text"))
 
 
 def _read_count(record: Record, column: str) -> int | None:
@@ -306,7 +306,7 @@ def _read_count(record: Record, column: str) -> int | None:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise record.error(Fault(column, repr(value), "a whole number from 1 on"))
+    raise record.error(ValueFault(column, repr(value), "a whole number from 1 on"))
 
 
 def _read_value(record: Record) -> LabelValue:
@@ -321,5 +321,5 @@ def _read_value(record: Record) -> LabelValue:
         except ValueError:
             return value.strip()
     raise record.error(
-        Fault("label", "nothing" if value in (None, "") else describe_kind(value), "a verdict or a rating")
+        ValueFault("label", "nothing" if value in (None, "") else describe_kind(value), "a verdict or a rating")
     )

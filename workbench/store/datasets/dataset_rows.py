@@ -79,7 +79,7 @@ class Dataset:
     rows: tuple[Row, ...]
 
 
-class Fault(NamedTuple):
+class ValueFault(NamedTuple):
     """A fault in a value of a row. `inner` is the place inside the value, such as `[2].tool_input`."""
 
     column: str
@@ -96,7 +96,7 @@ class Record(NamedTuple):
 
     columns: dict[str, Any]
     line: int | None
-    error: Callable[[Fault], StoreError]
+    error: Callable[[ValueFault], StoreError]
     problems: tuple[StoreError, ...] = ()
 
 
@@ -164,7 +164,7 @@ def _read_conversation(
     try:
         conversation = read_messages(value)
     except MessageError as error:
-        problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
+        problems.append(record.error(ValueFault(column, error.found, error.expected, inner=error.place)))
         return
     known = conversation.calls
     said = (conversation.prompt, conversation.answer, None if known is None else dump_trajectory(known))
@@ -187,7 +187,7 @@ def _parse_messages(text: str) -> Any:
 def _read_id(record: Record, problems: list[StoreError]) -> str | None:
     value = record.columns.get(ID)
     if isinstance(value, dict | list):
-        problems.append(record.error(Fault(ID, describe_kind(value), "text or a number")))
+        problems.append(record.error(ValueFault(ID, describe_kind(value), "text or a number")))
         return None
     return None if value is None else str(value)
 
@@ -196,7 +196,7 @@ def _read_text(record: Record, column: str, problems: list[StoreError]) -> str |
     value = record.columns.get(column)
     if value is None or isinstance(value, str):
         return value
-    problems.append(record.error(Fault(column, describe_kind(value), "text")))
+    problems.append(record.error(ValueFault(column, describe_kind(value), "text")))
     return None
 
 
@@ -220,15 +220,15 @@ def _read_trajectory(record: Record, column: str, problems: list[StoreError]) ->
         calls = None if isinstance(value, list) and len(value) > _MOST_CALLS else read_trajectory(value)
     except TrajectoryError as error:
         if isinstance(value, str) and not error.place and is_python_literal(value):
-            problems.append(record.error(Fault(column, PYTHON_REPR, REMEDY)))
+            problems.append(record.error(ValueFault(column, PYTHON_REPR, REMEDY)))
             return None
         found = describe_kind(_get_value(error.place, value))
-        problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
+        problems.append(record.error(ValueFault(column, found, error.expected, inner=error.place)))
         return None
     if calls is None or len(calls) > _MOST_CALLS:
         count = len(value if calls is None else calls)
         value = calls = record.columns[column] = None  # freed before the text is parsed again for the place
-        problems.append(record.error(Fault(column, f"{count:,} calls", f"at most {_MOST_CALLS:,}")))
+        problems.append(record.error(ValueFault(column, f"{count:,} calls", f"at most {_MOST_CALLS:,}")))
         return None
     if isinstance(value, str):
         record.columns[column] = json.loads(value)
@@ -298,7 +298,7 @@ def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path 
         )
 
 
-def _column_error(record: Record, columns: Columns, fault: Fault) -> StoreError:
+def _column_error(record: Record, columns: Columns, fault: ValueFault) -> StoreError:
     """Make the error with the column's name in the dataset."""
     return record.error(fault._replace(column=columns.get(fault.column, fault.column)))
 
@@ -391,7 +391,7 @@ def _read_record(path: Path | str, header: list[_Column], cells: list[str], *, l
     problems = []
     for column, cell in zip(header, cells, strict=True):
         value = _read_cell(column, cell)
-        if isinstance(value, Fault):
+        if isinstance(value, ValueFault):
             problems.append(_cell_error(path, line, value))
             value = None  # the column exists
         columns[column.name] = value
@@ -414,9 +414,9 @@ def _read_header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
 
 
 def _read_cell(column: _Column, cell: str) -> Any:
-    """Read the value of a cell, or return its Fault."""
+    """Read the value of a cell, or return its ValueFault."""
     if (byte := find_invalid_byte(cell)) is not None:
-        return Fault(column.name, byte.found, "UTF-8 text")
+        return ValueFault(column.name, byte.found, "UTF-8 text")
     if cell == "":
         return None
     if column.meaning in MEASURES:
@@ -429,8 +429,8 @@ def _read_cell(column: _Column, cell: str) -> Any:
         if column.meaning not in TRAJECTORIES:
             return cell  # only the user knows the intended value
         if is_python_literal(cell):
-            return Fault(column.name, PYTHON_REPR, REMEDY)
-        return Fault(column.name, "text that is not JSON", f"a list of tool calls as JSON ({error})")
+            return ValueFault(column.name, PYTHON_REPR, REMEDY)
+        return ValueFault(column.name, "text that is not JSON", f"a list of tool calls as JSON ({error})")
 
 
 def _read_number(cell: str) -> float | str:
@@ -442,7 +442,7 @@ def _read_number(cell: str) -> float | str:
     return number if math.isfinite(number) else cell
 
 
-def _cell_error(path: Path | str, line: int, fault: Fault) -> StoreError:
+def _cell_error(path: Path | str, line: int, fault: ValueFault) -> StoreError:
     place = f"{fault.column}{fault.inner}"
     return StoreError(path, place=place, line=line, found=fault.found, expected=fault.expected)
 
@@ -552,7 +552,7 @@ def _records_from_conversation(loaded: JsonFile, data: Any) -> Iterator[Record]:
         yield Record(data, None, partial(_error_in_row, loaded))
 
 
-def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
+def _error_in_line(path: Path | str, number: int, line: str, fault: ValueFault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     place = (fault.column, *parse_place(fault.inner))
@@ -601,26 +601,26 @@ def _records_from_columns(loaded: JsonFile, columns: dict[str, Any]) -> Iterator
         yield Record(row, None, partial(_error_in_column, loaded, key))
 
 
-def _error_in_list(loaded: JsonFile, index: int, fault: Fault) -> StoreError:
+def _error_in_list(loaded: JsonFile, index: int, fault: ValueFault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_messages(loaded: JsonFile, above: Place, fault: Fault) -> StoreError:
+def _error_in_messages(loaded: JsonFile, above: Place, fault: ValueFault) -> StoreError:
     """Make the error in a row that is a list of messages itself."""
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_row(loaded: JsonFile, fault: Fault) -> StoreError:
+def _error_in_row(loaded: JsonFile, fault: ValueFault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_column(loaded: JsonFile, key: int | str, fault: Fault) -> StoreError:
+def _error_in_column(loaded: JsonFile, key: int | str, fault: ValueFault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
@@ -689,20 +689,20 @@ def records_from_mappings(rows: Iterable[Any], labels: Iterable[str], *, source:
             )
 
 
-def _record_from_mapping(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
+def _record_from_mapping(row: Mapping[Any, Any], error: Callable[[ValueFault], StoreError]) -> Record:
     columns: dict[str, Any] = {}
     problems = []
     for key, value in row.items():
         try:
             columns[str(key)] = to_json_value(value)
         except RecursionError:
-            problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
+            problems.append(error(ValueFault(str(key), "a value that is nested too deeply", "a JSON value")))
         except Exception as failure:  # values have any type, whose methods may raise anything
             found = f"a {type(value).__name__} that raises {type(failure).__name__}"
-            problems.append(error(Fault(str(key), found, "a JSON value or text")))
+            problems.append(error(ValueFault(str(key), found, "a JSON value or text")))
     return Record(columns, None, error, tuple(problems))
 
 
-def _error_in_row_of_values(source: Path | str, label: str, fault: Fault) -> StoreError:
+def _error_in_row_of_values(source: Path | str, label: str, fault: ValueFault) -> StoreError:
     place = f"{label}: {fault.column}{fault.inner}"
     return StoreError(source, place=place, found=fault.found, expected=fault.expected)

@@ -93,7 +93,7 @@ class ToolResult(NamedTuple):
 
 
 @dataclass
-class Turn:
+class MessageTurn:
     """A message of the user and the events until the next one.
 
     `answer` is the text of the last message, if it calls no tool; `said` are the texts before it. `calls`: None if
@@ -110,11 +110,11 @@ class Turn:
 
 
 @dataclass
-class Conversation:
+class MessageConversation:
     """A conversation; `system` are its instructions."""
 
     system: str | None = None
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[MessageTurn] = field(default_factory=list)
 
     @property
     def prompt(self) -> str | None:
@@ -138,7 +138,7 @@ def is_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and _is_message(value[0])
 
 
-def read_messages(value: Any) -> Conversation:
+def read_messages(value: Any) -> MessageConversation:
     """Read a list of messages, or its JSON text. Raises MessageError with the place of the fault."""
     if isinstance(value, str):
         try:
@@ -156,7 +156,7 @@ def read_messages(value: Any) -> Conversation:
 
 class _Reader:
     def __init__(self) -> None:
-        self.conversation = Conversation()
+        self.conversation = MessageConversation()
         self._names: dict[str, str] = {}
         self._speaking = False  # the user's message has no reply yet
 
@@ -203,9 +203,9 @@ class _Reader:
             turn = self.conversation.turns[-1]
             turn.prompt = join_texts((turn.prompt, text))
         else:
-            self.conversation.turns.append(Turn(prompt=text, calls=None))  # known when an assistant speaks
+            self.conversation.turns.append(MessageTurn(prompt=text, calls=None))  # known when an assistant speaks
 
-    def _add_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
+    def _add_answer(self, turn: MessageTurn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
         calls = _collect_calls(fields, content, place=place)
         if turn.answer:
             turn.said.append(turn.answer)
@@ -575,12 +575,12 @@ def find_text(value: Any, keys: Sequence[str]) -> str | None:
 # Writing of conversations as messages of OpenAI and LangChain
 
 
-def to_openai_messages(conversation: Conversation) -> list[dict[str, Any]]:
+def to_openai_messages(conversation: MessageConversation) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's format; ids of calls are numbered."""
     return [_to_openai(message) for message in _iterate_messages(conversation)]
 
 
-def to_langchain_messages(conversation: Conversation) -> list[dict[str, Any]]:
+def to_langchain_messages(conversation: MessageConversation) -> list[dict[str, Any]]:
     """Return the messages in the format of LangChain's `messages_from_dict`; ids of calls are numbered."""
     return [_to_langchain(message) for message in _iterate_messages(conversation)]
 
@@ -593,7 +593,7 @@ class _Message(NamedTuple):
     tool: str | None = None
 
 
-def _iterate_messages(conversation: Conversation) -> Iterable[_Message]:
+def _iterate_messages(conversation: MessageConversation) -> Iterable[_Message]:
     """Yield the messages of a conversation: intermediate texts, calls, results, response."""
     if conversation.system is not None:
         yield _Message("system", conversation.system)

@@ -34,7 +34,7 @@ _LONGEST_MESSAGE = 600
 Severity = Literal["error", "warning"]
 
 
-class Problem(Fact):
+class FileProblem(Fact):
     """One problem of a file.
 
     An error prevents the file or a case from running here or in ADK; a warning is a probable mistake. `rule` is a short
@@ -66,7 +66,7 @@ class Problem(Fact):
         message: str | None = None,
         case: int | None = None,
         stops_case: bool = False,
-    ) -> Problem:
+    ) -> FileProblem:
         """Make the problem of an error; `message` replaces its own text."""
         return cls(
             path=error.path,
@@ -81,7 +81,7 @@ class Problem(Fact):
         )
 
 
-def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
+def first_of_each_kind(problems: Iterable[FileProblem]) -> Iterator[str]:
     """Yield a line for each problem: the first twenty of each kind in a file, then the number of further ones."""
     counts: Counter[tuple[Path | str, Severity, str]] = Counter()
     for problem in problems:
@@ -94,7 +94,7 @@ def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
             yield f"{shown_path(path)}: {severity}: and {count - _MOST_SHOWN:,} more of the kind {rule}"
 
 
-def format_problems(problems: Iterable[Problem]) -> list[str]:
+def format_problems(problems: Iterable[FileProblem]) -> list[str]:
     """Return lines of problems of a file: the first twenty, the number of others, and a command that lists them."""
     found = list(problems)
     lines = [str(problem) for problem in found[:_MOST_SHOWN]]
@@ -110,7 +110,7 @@ def format_problems(problems: Iterable[Problem]) -> list[str]:
 _SCALARS = ("text", "number")
 
 
-class Finding(NamedTuple):
+class AdkFinding(NamedTuple):
     """A fault by the rules of ADK: `place` is relative to the checked value, `rule` is a short stable name."""
 
     rule: str
@@ -119,11 +119,11 @@ class Finding(NamedTuple):
     message: str
 
 
-def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
+def check_type(data: Any, name: str, place: Place = ()) -> Iterator[AdkFinding]:
     """Check data that ADK reads as one of its types."""
     if name.rstrip("?") in _SCALARS:
         if not _is_scalar(data, name):
-            yield Finding(
+            yield AdkFinding(
                 "adk-type", "error", place, f"ADK expects a {name.rstrip('?')} here, found {describe_value(data)}"
             )
         return
@@ -133,7 +133,7 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
     if name == "UserPersona" and isinstance(data, str):
         if data not in PERSONAS:
             known = ", ".join(sorted(PERSONAS))
-            yield Finding("unknown-persona", "error", place, f"ADK knows no persona {data!r}, only {known}")
+            yield AdkFinding("unknown-persona", "error", place, f"ADK knows no persona {data!r}, only {known}")
         return
     if isinstance(data, list):
         for index, item in enumerate(data):
@@ -143,7 +143,7 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
         yield from _check_object(data, name, ADK_TYPES[name], place)
     elif isinstance(data, str) and name == "FunctionCall":
         message = f"ADK expects an object with name and args here, found {describe_value(data)}"
-        yield Finding("adk-type", "error", place, message)
+        yield AdkFinding("adk-type", "error", place, message)
 
 
 def _is_scalar(data: Any, name: str) -> bool:
@@ -161,7 +161,7 @@ def _is_scalar(data: Any, name: str) -> bool:
     return True
 
 
-def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[Finding]:
+def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[AdkFinding]:
     """Check an eval case. A case of an old format must have its structure."""
     if format is not DocumentFormat.CURRENT:
         yield from _check_old_case(data, format)
@@ -173,10 +173,10 @@ def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> It
     session_input = get_by_key(data, "session_input")
     if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
         place = ("session_input", "state")
-        yield Finding("adk-type", "error", place, "ADK expects an object here, found null")
+        yield AdkFinding("adk-type", "error", place, "ADK expects an object here, found null")
 
 
-def check_keys(text: str) -> Iterator[Finding]:
+def check_keys(text: str) -> Iterator[AdkFinding]:
     """Find duplicate keys in the text of a case, header or other file: errors if their values differ.
 
     The text must be JSON, tolerantly read.
@@ -186,13 +186,13 @@ def check_keys(text: str) -> Iterator[Finding]:
             message = (
                 f"duplicate key {place[-1]!r} with different values; readers take the last one and drop the others"
             )
-            yield Finding("duplicate-key", "error", place, message)
+            yield AdkFinding("duplicate-key", "error", place, message)
         else:
             message = f"duplicate key {place[-1]!r}; its values are the same"
-            yield Finding("duplicate-key", "warning", place, message)
+            yield AdkFinding("duplicate-key", "warning", place, message)
 
 
-def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
+def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[AdkFinding]:
     """Check an eval set of the current format without its cases, whose list has the key `cases_key`."""
     for finding in check_type({**header, cases_key: []}, "EvalSet"):
         if finding.rule != "missing-key":  # the document itself reports a missing id
@@ -200,12 +200,12 @@ def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
     eval_set_id = get_by_key(header, "eval_set_id")
     reason = _explain_wrong_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
     if reason is not None:
-        yield Finding("set-id", "error", ("eval_set_id",), reason)
+        yield AdkFinding("set-id", "error", ("eval_set_id",), reason)
 
 
-def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
+def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[AdkFinding]:
     if format is DocumentFormat.LEGACY_EVALS and data.get("initial_state"):
-        yield Finding(
+        yield AdkFinding(
             "unknown-key", "warning", ("initial_state",), "ADK ignores initial_state; it reads initial_session"
         )
     turns, above = (data, ()) if format is DocumentFormat.LEGACY_TURNS else (data["data"], ("data",))
@@ -213,7 +213,7 @@ def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
         for number, call in enumerate(turn.get("expected_tool_use") or ()):
             if "tool_input" not in call:
                 place = (*above, index, "expected_tool_use", number)
-                yield Finding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
+                yield AdkFinding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
 
 
 def _explain_wrong_set_id(eval_set_id: str) -> str | None:
@@ -238,7 +238,7 @@ def find_nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
     return next(iter(get_close_matches(to_snake(key), known, n=1, cutoff=0.75)), None)
 
 
-def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) -> Iterator[AdkFinding]:
     present = set()
     for key, value in data.items():
         field = to_snake(key) if kind.reads_camel_case else key
@@ -251,46 +251,46 @@ def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) 
             is_missing = to_snake(key) in kind.required and to_snake(key) not in data
             severity: Severity = "error" if is_missing else "warning"
             message = f"ADK reads {to_snake(key)} only in snake_case in {name}"
-            yield Finding("camel-case", severity, (*place, key), message)
+            yield AdkFinding("camel-case", severity, (*place, key), message)
         else:
             yield from _check_unknown_key(key, name, kind, place)
     for field in sorted(kind.required - present):
-        yield Finding("missing-key", "error", place, f"ADK requires {field} in {name}")
+        yield AdkFinding("missing-key", "error", place, f"ADK requires {field} in {name}")
 
 
-def _check_unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+def _check_unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[AdkFinding]:
     near = find_nearest_key(key, kind.fields)
     hint = f" (did you mean {near}?)" if near else ""
     if name in ("InvocationEvents", "IntermediateData") and to_snake(key) in EVENT_FIELDS | FLAT_FIELDS:
         message = (
             f"ADK does not read {key} next to {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
         )
-        yield Finding("mixed-intermediate-data", "error", (*place, key), message)
+        yield AdkFinding("mixed-intermediate-data", "error", (*place, key), message)
     elif kind.unknown == "refused":
-        yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in {name}{hint}")
+        yield AdkFinding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in {name}{hint}")
     elif kind.unknown == "dropped" or near:
         does = "drops" if kind.unknown == "dropped" else "does not know"
-        yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of {name}{hint}")
+        yield AdkFinding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of {name}{hint}")
 
 
 def _choose_intermediate_type(data: dict[str, Any]) -> str:
     return "InvocationEvents" if find_key(data, "invocation_events", free=False) else "IntermediateData"
 
 
-def _check_response(data: Any, place: Place) -> Iterator[Finding]:
+def _check_response(data: Any, place: Place) -> Iterator[AdkFinding]:
     """Check `intermediate_responses`, which are pairs of an author and parts."""
     if not isinstance(data, list):
-        yield Finding("adk-type", "error", place, "ADK expects a list here, as intermediate_responses")
+        yield AdkFinding("adk-type", "error", place, "ADK expects a list here, as intermediate_responses")
         return
     for index, pair in enumerate(data):
         if isinstance(pair, list) and len(pair) == 2:
             yield from check_type(pair[1], "Part", (*place, index, 1))
         else:
             message = f"ADK expects the pair [author, parts] here, found {describe_value(pair)}"
-            yield Finding("adk-type", "error", (*place, index), message)
+            yield AdkFinding("adk-type", "error", (*place, index), message)
 
 
-def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
+def _check_rubric_ids(case: dict[str, Any]) -> Iterator[AdkFinding]:
     """Check for duplicate rubric ids. Rubrics of the case apply to every turn besides the turn's own; ADK stops a whole
     run at a duplicate id."""
     shared: set[Any] = set()
@@ -303,12 +303,12 @@ def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _find_repeated_rubrics(rubrics: Any, seen: set[Any], place: Place) -> Iterator[Finding]:
+def _find_repeated_rubrics(rubrics: Any, seen: set[Any], place: Place) -> Iterator[AdkFinding]:
     for index, rubric in enumerate(rubrics if isinstance(rubrics, list) else ()):
         rubric_id = get_by_key(rubric, "rubric_id") if isinstance(rubric, dict) else None
         if not isinstance(rubric_id, str):
             continue
         if rubric_id in seen:
             message = f"duplicate rubric id {rubric_id!r} in one turn, which stops ADK's whole run"
-            yield Finding("duplicate-rubric", "error", (*place, index, "rubric_id"), message)
+            yield AdkFinding("duplicate-rubric", "error", (*place, index, "rubric_id"), message)
         seen.add(rubric_id)

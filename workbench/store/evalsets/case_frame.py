@@ -71,7 +71,7 @@ class CaseSpan:
 
 
 @dataclass
-class Frame:
+class EvalSetFrame:
     """The structure of a file. `broken` are the first faults between the cases or around them."""
 
     format: DocumentFormat
@@ -87,7 +87,7 @@ ReadHeads = Mapping[DocumentFormat, Callable[[Any], Any]]
 """For each format, the function that extracts the head of a case from its data."""
 
 
-def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
+def read_frame(text: str, *, read_heads: ReadHeads) -> EvalSetFrame:
     """Find the cases of a file: strictly, else with masked comments, else around broken parts.
 
     Raises NotAnEvalSet, or BrokenJson if there is no list of cases.
@@ -112,12 +112,12 @@ class _Reader:
         self.text = masked.text
         self.read_heads = read_heads
         self.recover = recover
-        self.frame = Frame(DocumentFormat.CURRENT, masked)
+        self.frame = EvalSetFrame(DocumentFormat.CURRENT, masked)
         self.found_cases = False
         self.ends: CaseEnds | None = None
         self.guessed_ends = 0
 
-    def read(self) -> Frame:
+    def read(self) -> EvalSetFrame:
         start = skip_space(self.text, 0)
         opening = self.text[start : start + 1]
         if opening == "{":
@@ -363,7 +363,7 @@ class FrameCache:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or user_cache_path("workbench", appauthor=False) / "frames"
 
-    def load(self, data: bytes, text: str, *, make_head: Callable[[str], Any]) -> Frame | None:
+    def load(self, data: bytes, text: str, *, make_head: Callable[[str], Any]) -> EvalSetFrame | None:
         """Return the frame of a file with this content; None if it is unknown. `make_head` makes a head of an id."""
         if len(data) < _LARGE:
             return None
@@ -371,7 +371,7 @@ class FrameCache:
             return self._parse(self._file(data).read_bytes(), text, make_head)
         return None
 
-    def save(self, data: bytes, frame: Frame, *, ids: list[str]) -> None:
+    def save(self, data: bytes, frame: EvalSetFrame, *, ids: list[str]) -> None:
         """Keep the frame of a file without faults. `ids` are the ids of its cases. A failure is ignored."""
         is_plain = frame.format is DocumentFormat.CURRENT and frame.masked.is_strict and not frame.broken
         if len(data) < _LARGE or not is_plain:
@@ -397,7 +397,7 @@ class FrameCache:
                 make_private_folder(self._folder)
                 write_atomic(self._file(data).with_suffix(_APPROVED), b"", mode=PRIVATE)
 
-    def _parse(self, stored: bytes, text: str, make_head: Callable[[str], Any]) -> Frame | None:
+    def _parse(self, stored: bytes, text: str, make_head: Callable[[str], Any]) -> EvalSetFrame | None:
         checksum, content = stored[:32], stored[32:]
         if hashlib.sha256(content).digest() != checksum:
             return None
@@ -405,7 +405,7 @@ class FrameCache:
         facts = json.loads(written)
         ids = facts["ids"]
         places = array("q", positions)
-        frame = Frame(DocumentFormat.CURRENT, Masked(text), header=facts["header"])
+        frame = EvalSetFrame(DocumentFormat.CURRENT, Masked(text), header=facts["header"])
         frame.cases_start, frame.cases_end = facts["cases"]
         frame.spans = [
             CaseSpan(start, end, make_head(eval_id))

@@ -16,7 +16,13 @@ from pydantic import BaseModel, ValidationError
 
 from workbench.model.evalset import EvalCase
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.case_frame import DocumentFormat, Frame, convert_eval, convert_turns, describe_value
+from workbench.store.evalsets.case_frame import (
+    DocumentFormat,
+    EvalSetFrame,
+    convert_eval,
+    convert_turns,
+    describe_value,
+)
 from workbench.store.files import decode_utf8, read_bytes
 from workbench.store.json.json_path import (
     Locator,
@@ -124,7 +130,7 @@ _EXPECTED = {
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Fault(NamedTuple):
+class CaseFault(NamedTuple):
     """A fault in a case; `place` is relative to the case."""
 
     place: Place
@@ -135,7 +141,7 @@ class Fault(NamedTuple):
 class InvalidData(Exception):
     """Data, for example of a case, are invalid. `faults` has at least one fault."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[CaseFault]) -> None:
         super().__init__("; ".join(f"found {fault.found}, expected {fault.expected}" for fault in faults))
         self.faults = tuple(faults)
 
@@ -144,7 +150,7 @@ class Head(NamedTuple):
     """The entry of a case in lists: its id ("" if missing) and the first fault."""
 
     eval_id: str
-    fault: Fault | None
+    fault: CaseFault | None
 
 
 def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusable: bool) -> Head:
@@ -161,11 +167,11 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusabl
     else:
         found = data.get("eval_id", data.get("evalId"))
     unusable = next(find_unusable(data), None) if may_be_unusable else None
-    fault = find_fault(data, format=format, eval_id=eval_id) if unusable is None else Fault(*unusable)
+    fault = find_fault(data, format=format, eval_id=eval_id) if unusable is None else CaseFault(*unusable)
     return Head(found if isinstance(found, str) else "", fault)
 
 
-def find_fault(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
+def find_fault(data: Any, *, format: DocumentFormat, eval_id: str) -> CaseFault | None:
     """Return the first fault of a case; None if it is valid."""
     try:
         read_case(data, format=format, eval_id=eval_id)
@@ -202,12 +208,12 @@ def read_valid_case(text: bytes, *, format: DocumentFormat, eval_id: str) -> Eva
         return EvalCase.model_validate(decode_tolerantly(text.decode())[0])
 
 
-def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
+def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[CaseFault]]:
     """Convert a case of an old format to data of the current one; return them with all faults."""
-    faults: list[Fault] = []
+    faults: list[CaseFault] = []
 
     def note(place: Place, found: str, expected: str) -> None:
-        faults.append(Fault(place, found, expected))
+        faults.append(CaseFault(place, found, expected))
 
     if format is DocumentFormat.LEGACY_TURNS:
         return convert_turns(data, eval_id=eval_id, note=note), faults
@@ -217,7 +223,7 @@ def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[di
 def _refuse_wrong_shape(data: Any) -> None:
     """Report the most frequent faults in plainer words than the types do."""
     if not isinstance(data, dict):
-        raise InvalidData([Fault((), describe_value(data), "an eval case (an object)")])
+        raise InvalidData([CaseFault((), describe_value(data), "an eval case (an object)")])
     conversation = data.get("conversation")
     scenario = data.get("conversation_scenario", data.get("conversationScenario"))
     if (conversation is None) == (scenario is None):
@@ -225,11 +231,11 @@ def _refuse_wrong_shape(data: Any) -> None:
         found = _match_keys(unknown, _CONTENT) if conversation is None else ()
         misspelt = [_make_key_fault((key,), meant) for key, meant in found]
         count = "neither" if conversation is None else "both"
-        raise InvalidData(misspelt or [Fault((), count, "exactly one of conversation and conversation_scenario")])
+        raise InvalidData(misspelt or [CaseFault((), count, "exactly one of conversation and conversation_scenario")])
 
 
-def _make_key_fault(place: Place, meant: str) -> Fault:
-    return Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
+def _make_key_fault(place: Place, meant: str) -> CaseFault:
+    return CaseFault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
 
 
 def validate_data(model: type[Model], data: Any) -> Model:
@@ -240,7 +246,7 @@ def validate_data(model: type[Model], data: Any) -> Model:
         raise InvalidData(list(_list_faults(error, data, ()))) from error
 
 
-def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
+def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[CaseFault]:
     for item in error.errors(include_url=False):
         here = place + _translate_location(data, item["loc"])
         inner = item.get("ctx", {}).get("error")
@@ -250,13 +256,13 @@ def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fa
             yield _make_fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
 
 
-def _make_fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
+def _make_fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> CaseFault:
     if kind == "missing":
-        return Fault(place, "nothing", f"the required key {to_snake(str(missing[0]))}")
+        return CaseFault(place, "nothing", f"the required key {to_snake(str(missing[0]))}")
     if kind == "value_error":
         expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
-        return Fault(place, found or describe_value(value), expected)
-    return Fault(place, describe_value(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
+        return CaseFault(place, found or describe_value(value), expected)
+    return CaseFault(place, describe_value(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
 
 
 def _translate_location(data: Any, location: Sequence[str | int]) -> Place:
@@ -328,7 +334,7 @@ class Pieces:
     gaps: tuple[bytes, ...]
 
     @classmethod
-    def cut(cls, data: bytes, text: str, frame: Frame) -> Pieces:
+    def cut(cls, data: bytes, text: str, frame: EvalSetFrame) -> Pieces:
         """Cut a file into pieces. `text` is `data` without its byte order mark, decoded."""
         mark = BYTE_ORDER_MARK if data.startswith(BYTE_ORDER_MARK) else b""
         source = data if len(text) == len(data) else None
@@ -439,7 +445,7 @@ class CaseErrors:
         self._at = -1  # the case at the cursor
         self._text = _CaseText("")
 
-    def error(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+    def error(self, index: int, fault: CaseFault | BrokenJson) -> StoreError:
         """Make the error of a fault in a case."""
         if self._at < 0 or index < self._at:
             self._cursor = Cursor()
@@ -454,7 +460,7 @@ class CaseErrors:
             self._text = _CaseText(self._pieces.cases[index].data.decode())
         self._at = index
         place = self._place_of_case(index)
-        if isinstance(fault, Fault):
+        if isinstance(fault, CaseFault):
             place = (*place, *fault.place)
         position = self._cursor.position(self._text.get_position(fault))
         return StoreError(
@@ -505,7 +511,7 @@ class _CaseText:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def get_position(self, fault: Fault | BrokenJson) -> Position:
+    def get_position(self, fault: CaseFault | BrokenJson) -> Position:
         """Return the position of a fault in the text, or its start if the JSON is broken elsewhere."""
         if isinstance(fault, BrokenJson):
             return get_position(self._text, fault.offset)

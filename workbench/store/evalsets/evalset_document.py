@@ -17,7 +17,7 @@ from workbench.model.facts import LazyValue
 from workbench.model.text import shorten
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets import evalset_edits
-from workbench.store.evalsets.adk_rules import Finding, Problem, check_case, check_keys, check_set
+from workbench.store.evalsets.adk_rules import AdkFinding, FileProblem, check_case, check_keys, check_set
 from workbench.store.evalsets.case_frame import (
     CASES_KEYS,
     DocumentFormat,
@@ -29,9 +29,9 @@ from workbench.store.evalsets.case_frame import (
 from workbench.store.evalsets.case_reader import (
     CaseEntry,
     CaseErrors,
+    CaseFault,
     CaseIndex,
     CasePiece,
-    Fault,
     Head,
     Pieces,
     list_entries,
@@ -39,7 +39,7 @@ from workbench.store.evalsets.case_reader import (
     read_head,
     read_valid_case,
 )
-from workbench.store.evalsets.evalset_edits import Change, Step, UndoLog
+from workbench.store.evalsets.evalset_edits import EvalSetChange, UndoLog, UndoStep
 from workbench.store.files import (
     Stamp,
     decode_utf8,
@@ -70,8 +70,8 @@ class DocumentView:
     _pieces: Pieces
     _entries: Sequence[CaseEntry] | None
     _case_index: CaseIndex | None
-    _problems: Sequence[Problem] | None
-    _adk_problems: Sequence[Problem] | None
+    _problems: Sequence[FileProblem] | None
+    _adk_problems: Sequence[FileProblem] | None
     _strict: bool | None
     _header_places: _HeaderPlaces | None
     _unchecked: deque[int] | None
@@ -80,7 +80,7 @@ class DocumentView:
     def __init__(self, path: Path, data: bytes) -> None:
         """Raises StoreError if there is no list of cases."""
         self.path = path
-        self._findings: dict[bytes, tuple[Finding, ...]] = {}  # by the text of a case
+        self._findings: dict[bytes, tuple[AdkFinding, ...]] = {}  # by the text of a case
         self._is_first_check = False
         self._show(self._read(data))
 
@@ -133,7 +133,7 @@ class DocumentView:
         return max(CASES_KEYS, key=lambda key: head.rfind(f'"{key}"'))
 
     @property
-    def problems(self) -> Sequence[Problem]:
+    def problems(self) -> Sequence[FileProblem]:
         """Problems of the whole set: broken JSON between cases, duplicate ids, no id of the set.
 
         The problem of one case is the `problem` of its entry.
@@ -143,7 +143,7 @@ class DocumentView:
         return self._problems
 
     @property
-    def adk_problems(self) -> Sequence[Problem]:
+    def adk_problems(self) -> Sequence[FileProblem]:
         """What ADK would refuse (errors) or drop (warnings) of cases and header, although it can run here."""
         if self._adk_problems is None:
             self.check_cases()
@@ -151,15 +151,15 @@ class DocumentView:
         return self._adk_problems
 
     @property
-    def errors(self) -> Sequence[Problem]:
+    def errors(self) -> Sequence[FileProblem]:
         """All errors of the file: the list that validation, runs, tests, the watch and the screen report."""
         return [*self.errors_here, *(problem for problem in self.adk_problems if problem.severity == "error")]
 
     @property
-    def errors_here(self) -> Sequence[Problem]:
+    def errors_here(self) -> Sequence[FileProblem]:
         """The errors that prevent cases from running here, without those of ADK only."""
         broken = (
-            Problem.of_error(
+            FileProblem.of_error(
                 entry.problem,
                 rule="schema" if case.broken is None else "broken-json",
                 case=entry.index,
@@ -244,7 +244,7 @@ class DocumentView:
         """Return the text of a case as in the file."""
         return self._pieces.cases[index].data.decode()
 
-    def find_fault(self, data: Any) -> Fault | None:
+    def find_fault(self, data: Any) -> CaseFault | None:
         """Return the fault that a case with this data would have; None if it could run."""
         head = read_head(data, format=self.format, eval_id=derive_set_name(self.path), may_be_unusable=True)
         return head.fault
@@ -296,7 +296,7 @@ class DocumentView:
         """Return the text around the cases as in the file: before and after them."""
         return (self._pieces.ends.head + self._pieces.ends.tail).decode()
 
-    def locate_fault(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+    def locate_fault(self, index: int, fault: CaseFault | BrokenJson) -> StoreError:
         """Make the error of a fault in a case, with line and column in the file."""
         return self.case_errors().error(index, fault)
 
@@ -314,7 +314,7 @@ class DocumentView:
         """Return the pieces of the cases."""
         return self._pieces.cases
 
-    def locate_header_fault(self, fault: Fault) -> StoreError:
+    def locate_header_fault(self, fault: CaseFault) -> StoreError:
         """Make the error of a fault in the header, with line and column in the file.
 
         If the text around the cases is broken too, only the place is known.
@@ -326,7 +326,7 @@ class DocumentView:
         place = format_place(fault.place)
         return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
 
-    def _position_in_header(self, fault: Fault) -> tuple[int, int]:
+    def _position_in_header(self, fault: CaseFault) -> tuple[int, int]:
         if self._header_places is None:
             parts = self._pieces.ends.head, self._pieces.ends.tail
             head, tail = (part.decode().removeprefix(_BYTE_ORDER_MARK) for part in parts)
@@ -374,9 +374,9 @@ class DocumentView:
         value = None if spelling is None else self._pieces.ends.header[spelling]
         return value if isinstance(value, str) else None
 
-    def _broken_between_cases(self) -> Iterator[Problem]:
+    def _broken_between_cases(self) -> Iterator[FileProblem]:
         for error in self._errors_between_cases():
-            yield Problem.of_error(error, rule="broken-json")
+            yield FileProblem.of_error(error, rule="broken-json")
 
     def _errors_between_cases(self) -> Iterator[StoreError]:
         if not self._pieces.ends.broken:
@@ -386,7 +386,7 @@ class DocumentView:
             line, column = get_position(text, broken.offset)
             yield StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
 
-    def _wrong_header(self) -> Iterator[Problem]:
+    def _wrong_header(self) -> Iterator[FileProblem]:
         if self.format is not DocumentFormat.CURRENT or self._pieces.ends.broken:
             return
         spelling = find_key(self._pieces.ends.header, "eval_set_id", free=False)
@@ -394,9 +394,9 @@ class DocumentView:
         if not isinstance(value, str):
             found = "none" if spelling is None else describe_value(value)
             error = StoreError(self.path, place="eval_set_id", line=1, column=1, found=found, expected="a text as id")
-            yield Problem.of_error(error, rule="set-id")
+            yield FileProblem.of_error(error, rule="set-id")
 
-    def _duplicate_ids(self) -> Iterator[Problem]:
+    def _duplicate_ids(self) -> Iterator[FileProblem]:
         """Yield a problem for each duplicate id, at its second case."""
         indexes: dict[str, list[int]] = {}
         for entry in self.entries:
@@ -408,10 +408,10 @@ class DocumentView:
                 places = ", ".join(format_place(self.place_of_case(index)) for index in same[:_MOST_PLACES])
                 places += ", …" if len(same) > _MOST_PLACES else ""
                 found = f"{shorten(repr(eval_id), _LONGEST_ID)} {len(same):,} times ({places})"
-                placed = errors.error(same[1], Fault(("eval_id",), found, "a unique id"))
-                yield Problem.of_error(placed, rule="duplicate-id", case=same[1], stops_case=True)
+                placed = errors.error(same[1], CaseFault(("eval_id",), found, "a unique id"))
+                yield FileProblem.of_error(placed, rule="duplicate-id", case=same[1], stops_case=True)
 
-    def _check_case(self, index: int) -> tuple[Finding, ...]:
+    def _check_case(self, index: int) -> tuple[AdkFinding, ...]:
         case = self._pieces.cases[index]
         if case.broken is not None:
             return ()
@@ -420,19 +420,19 @@ class DocumentView:
             return tuple(repeated)
         return (*repeated, *check_case(self.raw_case(index), self.format))
 
-    def _adk_problems_of_cases(self) -> Iterator[Problem]:
+    def _adk_problems_of_cases(self) -> Iterator[FileProblem]:
         errors = self.case_errors()
         for index, case in enumerate(self._pieces.cases):
             for finding in self._findings[case.data]:
-                yield _make_problem(finding, errors.error(index, Fault(finding.place, "", "")), case=index)
+                yield _make_problem(finding, errors.error(index, CaseFault(finding.place, "", "")), case=index)
 
-    def _adk_problems_of_header(self) -> Iterator[Problem]:
+    def _adk_problems_of_header(self) -> Iterator[FileProblem]:
         if self.format is DocumentFormat.CURRENT:
             repeated = (
                 () if self._pieces.ends.broken else check_keys(self.text_around_cases().removeprefix(_BYTE_ORDER_MARK))
             )
             for finding in (*repeated, *check_set(self.header, self.cases_key)):
-                yield _make_problem(finding, self.locate_header_fault(Fault(finding.place, "", "")))
+                yield _make_problem(finding, self.locate_header_fault(CaseFault(finding.place, "", "")))
 
 
 class _HeaderPlaces(NamedTuple):
@@ -449,8 +449,10 @@ class _HeaderPlaces(NamedTuple):
         return self.file.get_position(offset + (self.between if offset > self.head_length else 0))
 
 
-def _make_problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
-    return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case)
+def _make_problem(finding: AdkFinding, placed: StoreError, *, case: int | None = None) -> FileProblem:
+    return FileProblem.of_error(
+        placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case
+    )
 
 
 def _format_without_file(error: StoreError) -> str:
@@ -477,7 +479,7 @@ class EvalSetDocument(DocumentView):
         """Use `open`; this takes content in memory. `stamp`: None for a file that does not exist yet."""
         self._stamp = stamp
         self._log = UndoLog()
-        self._group: list[Change] | None = None
+        self._group: list[EvalSetChange] | None = None
         super().__init__(path, data)
         self._saved = self._pieces
 
@@ -610,7 +612,7 @@ class EvalSetDocument(DocumentView):
             raise
         changes, self._group = self._group, None
         if changes:
-            self._log.add(Step(label, tuple(changes)))
+            self._log.add(UndoStep(label, tuple(changes)))
 
     def undo(self) -> str | None:
         """Undo the last step; return its label, or None if there is no step."""
@@ -742,11 +744,11 @@ class EvalSetDocument(DocumentView):
         if after is before:
             return
         self._show(after)
-        change = Change.from_versions(before, after)
+        change = EvalSetChange.from_versions(before, after)
         if self._group is not None:
             self._group.append(change)
         else:
-            self._log.add(Step(label, (change,)))
+            self._log.add(UndoStep(label, (change,)))
 
     def _make_piece(self, data: bytes) -> CasePiece:
         text = data.decode()

@@ -9,7 +9,7 @@ from typing import Any, Self
 from workbench.store.evalsets.case_frame import CASES_KEYS, read_frame
 from workbench.store.evalsets.case_reader import BYTE_ORDER_MARK, CasePiece, Ends, Pieces
 from workbench.store.json.json_edit import Fragment, WrongPlace
-from workbench.store.json.json_layout import JsonStyle, Layout, adopt_spelling, detect_style, write_value
+from workbench.store.json.json_layout import JsonLayout, JsonStyle, adopt_spelling, detect_style, write_value
 from workbench.store.json.json_path import Place
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly
 
@@ -115,11 +115,11 @@ def _insert_pieces(pieces: Pieces, index: int, new: Sequence[CasePiece]) -> Piec
     return _apply_layout(pieces, layout, (*pieces.cases[:index], *new, *pieces.cases[index:]))
 
 
-def _layout(pieces: Pieces) -> Layout:
-    return Layout.from_gaps([gap.decode() for gap in pieces.gaps], [""] * len(pieces.cases))
+def _layout(pieces: Pieces) -> JsonLayout:
+    return JsonLayout.from_gaps([gap.decode() for gap in pieces.gaps], [""] * len(pieces.cases))
 
 
-def _apply_layout(pieces: Pieces, layout: Layout, cases: Sequence[CasePiece]) -> Pieces:
+def _apply_layout(pieces: Pieces, layout: JsonLayout, cases: Sequence[CasePiece]) -> Pieces:
     """Replace cases and gaps; unchanged gaps stay the same objects, for the undo log."""
     known = {gap: gap for gap in pieces.gaps}
     gaps = (gap.encode() for gap in layout.to_gaps())
@@ -156,7 +156,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Change:
+class EvalSetChange:
     """One change: `old` became `new`, after `cases_before` cases and `gaps_before` gaps that are unchanged."""
 
     cases_before: int
@@ -206,18 +206,18 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Step:
+class UndoStep:
     """One step of undo: the changes of an edit, and its label."""
 
     label: str
-    changes: tuple[Change, ...]
+    changes: tuple[EvalSetChange, ...]
 
 
 class UndoLog:
     """The steps of a document since it was opened, and how many of them are done."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[UndoStep] = []
         self._done = 0
         self._saved: int | None = 0  # the number of steps done at the last save; None: that state is unreachable
 
@@ -254,7 +254,7 @@ class UndoLog:
         """Mark the document as saved."""
         self._saved = self._done
 
-    def add(self, step: Step) -> None:
+    def add(self, step: UndoStep) -> None:
         """Add a step that was just done; undone steps are dropped."""
         if self._saved is not None and self._saved > self._done:
             self._saved = None

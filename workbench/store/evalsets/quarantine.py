@@ -31,7 +31,7 @@ from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.identity import CaseInSet, CaseKey, group_cases_by_name
 from workbench.model.text import suggest_name
 from workbench.store.errors import FileChanged, StoreError, shown_path
-from workbench.store.evalsets.adk_rules import Problem
+from workbench.store.evalsets.adk_rules import FileProblem
 from workbench.store.evalsets.case_reader import CaseEntry
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
@@ -212,7 +212,7 @@ def find_quarantined_datasets(root: Path, eval_sets: Collection[str]) -> list[st
     return [name for name in names if name not in eval_sets]
 
 
-def find_orphans(sidecars: Iterable[Path]) -> Iterator[Problem]:
+def find_orphans(sidecars: Iterable[Path]) -> Iterator[FileProblem]:
     """Yield a warning for each of these files whose own set is gone: it was deleted or renamed."""
     for path in sidecars:
         stem = path.name.removesuffix(SIDECAR_SUFFIX)
@@ -225,13 +225,13 @@ def find_orphans(sidecars: Iterable[Path]) -> Iterator[Problem]:
                     f"{' or '.join(owners)} does not exist, so that these quarantines have no effect: "
                     f"{', '.join(cases)}; rename this file if you renamed the eval set, else delete it"
                 )
-                yield Problem(path=path, rule=_STALE, severity="warning", message=message, line=1, column=1)
+                yield FileProblem(path=path, rule=_STALE, severity="warning", message=message, line=1, column=1)
 
 
-def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
+def check_quarantines(eval_set: Path, document: DocumentView) -> list[FileProblem]:
     """Return errors of entries that cannot be read, and warnings for those of cases that are gone or different now."""
     found = read_quarantines(eval_set, document=document)
-    problems = [Problem.of_error(error, rule="quarantine") for error in found.problems]
+    problems = [FileProblem.of_error(error, rule="quarantine") for error in found.problems]
     stale = dict.fromkeys(found.changed, DIFFERENT_CASE)
     stale |= {name: "the set has no such case" for name in found.cases if not document.case_index.find(name)}
     if stale:
@@ -242,7 +242,7 @@ def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
             command = f"workbench flaky release {shown_path(eval_set)}{named}"
             message = f"{why}, so that the quarantine has no effect; `{command}` removes it"
             placed = loaded.error((_KEY, name), found=why, expected="")
-            problems.append(Problem.of_error(placed, rule=_STALE, severity="warning", message=message))
+            problems.append(FileProblem.of_error(placed, rule=_STALE, severity="warning", message=message))
     return problems
 
 

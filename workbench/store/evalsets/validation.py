@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.evalsets.adk_rules import Finding, Problem, Severity, check_keys, check_type, get_by_key
+from workbench.store.evalsets.adk_rules import AdkFinding, FileProblem, Severity, check_keys, check_type, get_by_key
 from workbench.store.evalsets.case_frame import DocumentFormat, NotAnEvalSet
-from workbench.store.evalsets.case_reader import Fault
+from workbench.store.evalsets.case_reader import CaseFault
 from workbench.store.evalsets.config_files import JsonFile, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
@@ -24,7 +24,7 @@ from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_c
 _SIMULATORS = ("llm_backed", "llm_audio")
 
 
-def check_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
+def check_other_file(path: Path, otherwise: StoreError) -> Iterator[FileProblem]:
     """Check a JSON file that is no eval set; `otherwise` is the error for an unknown type of file."""
     loaded = read_json(path)
     data = loaded.data
@@ -42,7 +42,7 @@ def check_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
         else:
             raise otherwise
     except StoreError as error:
-        yield Problem.of_error(error, rule="schema")
+        yield FileProblem.of_error(error, rule="schema")
         return
     for finding in found:
         yield _make_problem(loaded, finding)
@@ -58,31 +58,31 @@ def is_config(loaded: JsonFile) -> bool:
     )
 
 
-def check_config(loaded: JsonFile) -> Iterator[Problem]:
+def check_config(loaded: JsonFile) -> Iterator[FileProblem]:
     """Check a configuration by its format and by ADK's rules. Raises StoreError if it cannot be read."""
     parse_config(loaded)
     for finding in (*check_keys(loaded.text), *_check_config(loaded.data)):
         yield _make_problem(loaded, finding)
 
 
-def _check_config(data: Any) -> Iterator[Finding]:
+def _check_config(data: Any) -> Iterator[AdkFinding]:
     own = find_key(data, "judge_metrics", free=False)
     yield from check_type({key: value for key, value in data.items() if key != own}, "EvalConfig")
     if own is not None:
         message = "ADK does not read judge_metrics and cannot judge by criteria that use them"
-        yield Finding("own-key", "warning", (own,), message)
+        yield AdkFinding("own-key", "warning", (own,), message)
     criteria = get_by_key(data, "criteria")
     if not criteria:
         message = "no criteria: the default ones are used (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
-        yield Finding("no-criteria", "warning", (), message)
+        yield AdkFinding("no-criteria", "warning", (), message)
     for name, criterion in (criteria or {}).items():
         if criterion is None or (isinstance(criterion, dict) and criterion.get("threshold") is None):
             message = "without a threshold the metric is informational here, and ADK refuses the file"
-            yield Finding("no-threshold", "warning", ("criteria", name), message)
+            yield AdkFinding("no-threshold", "warning", ("criteria", name), message)
     for name, metric in (get_by_key(data, "custom_metrics") or {}).items():
         place = (find_key(data, "custom_metrics", free=False) or "custom_metrics", name)
         if isinstance(metric, str):
-            yield Finding("adk-type", "warning", place, "ADK expects an object with code_config here")
+            yield AdkFinding("adk-type", "warning", place, "ADK expects an object with code_config here")
         else:
             yield from check_type(metric, "CustomMetricConfig", place)
     simulator = get_by_key(data, "user_simulator_config") or {}
@@ -90,7 +90,7 @@ def _check_config(data: Any) -> Iterator[Finding]:
     if kind not in _SIMULATORS:
         place = (find_key(data, "user_simulator_config", free=False) or "user_simulator_config", "type")
         message = f"ADK knows no user simulator {kind!r}, only {' and '.join(_SIMULATORS)}"
-        yield Finding("unknown-simulator", "error", place, message)
+        yield AdkFinding("unknown-simulator", "error", place, message)
 
 
 def _has(data: Any, *keys: str) -> bool:
@@ -101,9 +101,9 @@ def _has_first(data: Any, key: str) -> bool:
     return isinstance(data, list) and bool(data) and _has(data[0], key)
 
 
-def _make_problem(loaded: JsonFile, finding: Finding) -> Problem:
+def _make_problem(loaded: JsonFile, finding: AdkFinding) -> FileProblem:
     line, column = loaded.position(finding.place)
-    return Problem(
+    return FileProblem(
         path=loaded.path,
         rule=finding.rule,
         severity=finding.severity,
@@ -123,14 +123,14 @@ _FILES = ("*.evalset.json", "*.test.json", _CONFIG_NAME)
 
 def validate(
     paths: Sequence[Path], *, strict: bool = False, agent_of: Callable[[Path], str | None] | None = None
-) -> list[Problem]:
+) -> list[FileProblem]:
     """Check files: eval sets, configurations, scenarios, session inputs. Folders are searched for them.
 
     An error prevents a file or case from running here or in ADK; a warning is a probable mistake. `strict` makes errors
     of comments, trailing commas and the like. `agent_of` returns the agent of a set: sets of one agent should have
     different ids. Never raises for the content of a file.
     """
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     first_with_id: dict[tuple[str | None, str], Path] = {}
     files = list(list_files(paths))
     for path in files:
@@ -138,7 +138,7 @@ def validate(
             agent = None if agent_of is None else agent_of(path)
             problems += _check_file(path, first_with_id, strict=strict, agent=agent)
         except StoreError as error:
-            problems.append(Problem.of_error(error, rule="unreadable"))
+            problems.append(FileProblem.of_error(error, rule="unreadable"))
     return [*problems, *find_orphans(find_sidecars(files))]
 
 
@@ -189,7 +189,7 @@ def _is_folder_of_config(path: Path) -> bool:
 
 def _check_file(
     path: Path, first_with_id: dict[tuple[str | None, str], Path], *, strict: bool, agent: str | None
-) -> Iterator[Problem]:
+) -> Iterator[FileProblem]:
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
     yield from _check_strictness(path, text, strict=strict)
@@ -197,7 +197,7 @@ def _check_file(
         try:
             yield from check_config(read_json(path))
         except StoreError as error:
-            yield Problem.of_error(error, rule="schema")
+            yield FileProblem.of_error(error, rule="schema")
         return
     try:
         document = EvalSetDocument(path, data, None)
@@ -213,28 +213,28 @@ def _check_file(
         yield from _check_set_id(document, first_with_id, agent=agent)
     else:
         message = "an old format: `workbench eval-set migrate` converts it to the current one"
-        yield Problem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
+        yield FileProblem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
 
 
 def _check_set_id(
     document: EvalSetDocument, first_with_id: dict[tuple[str | None, str], Path], *, agent: str | None
-) -> Iterator[Problem]:
+) -> Iterator[FileProblem]:
     eval_set_id = get_by_key(document.header, "eval_set_id")
     if not isinstance(eval_set_id, str):
         return
     other = first_with_id.setdefault((agent, eval_set_id), document.path)
     if other != document.path:
         message = f"duplicate set id {eval_set_id!r}, also in {shown_path(other)}; ADK cannot run both at once"
-        placed = document.locate_header_fault(Fault(("eval_set_id",), "", ""))
-        yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
+        placed = document.locate_header_fault(CaseFault(("eval_set_id",), "", ""))
+        yield FileProblem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
 
 
-def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
+def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[FileProblem]:
     """Find what only a tolerant reader accepts: all of it as errors if `strict`, else the first of each kind."""
     severity: Severity = "error" if strict else "warning"
     if text.startswith(_BYTE_ORDER_MARK):
         message = "not strict JSON: a byte order mark, which ADK cannot read; save the file as UTF-8 without it"
-        yield Problem(path=path, rule="byte-order-mark", severity=severity, message=message, line=1, column=1)
+        yield FileProblem(path=path, rule="byte-order-mark", severity=severity, message=message, line=1, column=1)
         text = text[1:]
     masked = mask(text)
     found = [(start, "comment", "a comment") for start, _ in masked.comments]
@@ -251,4 +251,4 @@ def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Proble
         if not strict:
             more = f" (and {counts[rule] - 1:,} more)" if counts[rule] > 1 else ""
             message += f"{more}, which ADK cannot read; --fix removes it"
-        yield Problem(path=path, rule=rule, severity=severity, message=message, line=line, column=column)
+        yield FileProblem(path=path, rule=rule, severity=severity, message=message, line=line, column=column)

@@ -40,7 +40,7 @@ from workbench.store.history.history_queries import (
     USED_NAMES,
     VERDICT,
     AgentWrittenFile,
-    FinishedJob,
+    ResultToStore,
     RunPart,
     RunRecord,
     StoredJob,
@@ -296,10 +296,10 @@ class History(RunTable):
         scoring_key: str = "",
         target_variant: str | None = None,
     ) -> None:
-        """Store one result; it replaces an earlier one of the same job. See FinishedJob for the keys."""
-        self.finish_jobs(run_id, [FinishedJob(result, execution_key, scoring_key, target_variant)])
+        """Store one result; it replaces an earlier one of the same job. See ResultToStore for the keys."""
+        self.finish_jobs(run_id, [ResultToStore(result, execution_key, scoring_key, target_variant)])
 
-    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
+    def finish_jobs(self, run_id: str, jobs: Iterable[ResultToStore]) -> Iterator[StoredVerdict]:
         """Store results in one transaction, for thousands of them. The verdicts are built as they are iterated."""
         return self._write_jobs(run_id, jobs, self._writer.insert)
 
@@ -310,7 +310,7 @@ class History(RunTable):
         """
         jobs = {job.key: job for job in source.jobs(run_id)}
         with_keys = (
-            FinishedJob(result, job.execution_key, job.scoring_key, lacks_baseline=job.lacks_baseline)
+            ResultToStore(result, job.execution_key, job.scoring_key, lacks_baseline=job.lacks_baseline)
             for result in source.results(run_id)
             if (job := jobs.get(JobKey(case=result.case, repeat=result.repeat))) is not None
         )
@@ -330,7 +330,7 @@ class History(RunTable):
             self._writer.clear_cache()
             self._database.execute("DETACH source")
 
-    def store_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
+    def store_unjudged(self, run_id: str, jobs: Iterable[ResultToStore]) -> Iterator[StoredVerdict]:
         """Store executions before their judges are asked, so that an interruption does not lose them.
 
         They have no verdict, and are no jobs of the run before `finish_jobs`.
@@ -641,8 +641,8 @@ class History(RunTable):
     def _write_jobs(
         self,
         run_id: str,
-        jobs: Iterable[FinishedJob],
-        insert: Callable[[str, int, Iterable[FinishedJob], float], Iterator[StoredVerdict]],
+        jobs: Iterable[ResultToStore],
+        insert: Callable[[str, int, Iterable[ResultToStore], float], Iterator[StoredVerdict]],
     ) -> Iterator[StoredVerdict]:
         """Write jobs of a run in one transaction."""
         run = self._find_row(run_id)

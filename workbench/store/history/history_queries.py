@@ -52,7 +52,7 @@ class StoredRun(RunRecord):
     ended: bool = False
 
 
-class FinishedJob(NamedTuple):
+class ResultToStore(NamedTuple):
     """A result to store, with the hashes by which a later run knows whether it is current.
 
     `execution_key` covers the input of the agent; it is empty if the case could not be read. `scoring_key` covers the
@@ -74,7 +74,7 @@ class FinishedJob(NamedTuple):
 class StoredJob(NamedTuple):
     """A result without its metrics and execution, for lists of ten thousands.
 
-    Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: an ERROR of a
+    Times are those of `CaseResult`, keys and `lacks_baseline` those of `ResultToStore`. `failed_in_play`: an ERROR of a
     run without scoring. `misses_samples`: a verdict has fewer samples of a judge than requested. `is_replayed`: it
     rests on recorded answers of the agent's models. `quarantine` is that of `CaseResult`.
     """

@@ -14,7 +14,7 @@ from workbench.store.history import history_codec
 from workbench.store.history.history_queries import (
     IS_CASE,
     AgentWrittenFile,
-    FinishedJob,
+    ResultToStore,
     StoredJob,
     StoredVerdict,
     key_to_sql,
@@ -164,7 +164,7 @@ class ResultWriter:
         self._database = database
         self._sets = DependencySets(database)
 
-    def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> Iterator[StoredVerdict]:
+    def insert(self, run_id: str, run: int, jobs: Iterable[ResultToStore], now: float) -> Iterator[StoredVerdict]:
         """Store results of a run, whose row is `run`. The verdicts are built as they are iterated."""
         jobs = list(jobs)
         executions = self._store_executions(jobs, now)
@@ -212,7 +212,7 @@ class ResultWriter:
         )
 
     def insert_unjudged(
-        self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
+        self, run_id: str, run: int, jobs: Iterable[ResultToStore], now: float
     ) -> Iterator[StoredVerdict]:
         """Store executions of jobs before their judges are asked. `insert` of a job replaces them."""
         jobs = list(jobs)
@@ -241,7 +241,7 @@ class ResultWriter:
         """Clear the cache after a transaction was rolled back or old results were deleted."""
         self._sets.clear_cache()
 
-    def _store_executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
+    def _store_executions(self, jobs: Sequence[ResultToStore], now: float) -> list[_ExecutionRow]:
         """Store the executions, unless they are stored already or have nothing to score."""
         identities = [_get_identity(job) for job in jobs]
         newest = self._find_newest_executions(jobs, identities)
@@ -281,7 +281,7 @@ class ResultWriter:
         return found
 
     def _find_newest_executions(
-        self, jobs: Sequence[FinishedJob], identities: Sequence[_Identity]
+        self, jobs: Sequence[ResultToStore], identities: Sequence[_Identity]
     ) -> dict[_Identity, tuple[bytes, _ExecutionRow]]:
         """Return the newest stored executions that these jobs score again, by variant, key and repeat."""
         keys: dict[tuple[str, str | bytes], list[str]] = {}
@@ -327,7 +327,7 @@ def _is_empty(result: CaseResult) -> bool:
     return result.expected_by_row is None and result.execution == _NOTHING
 
 
-def _get_identity(job: FinishedJob) -> _Identity:
+def _get_identity(job: ResultToStore) -> _Identity:
     variant = job.target_variant
     return (
         history_codec.name_to_sql(job.result.case.target) if variant is None else variant,
@@ -337,7 +337,7 @@ def _get_identity(job: FinishedJob) -> _Identity:
 
 
 def _make_verdict(
-    run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scoring_dependencies: int | None = None
+    run_id: str, job: ResultToStore, execution: _ExecutionRow, now: float, *, scoring_dependencies: int | None = None
 ) -> StoredVerdict:
     result = job.result
     stored = StoredJob(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.store.json.json_layout import (
+    JsonLayout,
     JsonStyle,
-    Layout,
     adopt_spelling,
     detect_style,
     edit_string,
@@ -229,13 +229,13 @@ class Fragment:
                 layout.elements[block.old_start + offset].body = self._merge(child, new[block.new_start + offset])
         return _join_layout(node, layout, self.text)
 
-    def _layout(self, node: _Node) -> Layout:
+    def _layout(self, node: _Node) -> JsonLayout:
         found = list_members(self._strict, node.start)[0]
         spans = [(member.start if member.key_start < 0 else member.key_start, member.end) for member in found]
         gaps = split_gaps(self.text, spans, start=node.start + 1, end=node.end - 1)
-        return Layout.from_gaps(gaps, [self.text[start:end] for start, end in spans])
+        return JsonLayout.from_gaps(gaps, [self.text[start:end] for start, end in spans])
 
-    def _insert(self, layout: Layout, node: _Node, index: int, value: Any, *, key: str | None = None) -> None:
+    def _insert(self, layout: JsonLayout, node: _Node, index: int, value: Any, *, key: str | None = None) -> None:
         """Write a new item (or a member, with a `key`) in the style of its neighbours."""
         json_style = self.json_style
         space = json_style.comma[1:]
@@ -283,7 +283,7 @@ class Fragment:
         return whole
 
 
-def _join_layout(node: _Node, layout: Layout, text: str) -> str:
+def _join_layout(node: _Node, layout: JsonLayout, text: str) -> str:
     gaps = layout.to_gaps()
     parts = [text[node.start], gaps[0]]
     for body, gap in zip(layout.bodies(), gaps[1:], strict=True):

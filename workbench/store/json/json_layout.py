@@ -38,7 +38,7 @@ class Element:
 
 
 @dataclass
-class Layout:
+class JsonLayout:
     """A layout. `opening` is a comment on the line of the opening bracket, `closing` precedes the closing bracket."""
 
     opening: str = ""
@@ -46,7 +46,7 @@ class Layout:
     closing: str = ""
 
     @classmethod
-    def from_gaps(cls, gaps: Sequence[str], bodies: Sequence[str]) -> Layout:
+    def from_gaps(cls, gaps: Sequence[str], bodies: Sequence[str]) -> JsonLayout:
         """Read a layout; `gaps` surround the `bodies`, so there is one more of them."""
         layout = cls()
         layout.opening, lead = _split_line(gaps[0])

@@ -320,7 +320,7 @@ def get_position(text: str, offset: int) -> Position:
 _MOST_COMPARISONS = 1_000_000
 
 
-class Block(NamedTuple):
+class AlignedBlock(NamedTuple):
     """A part of two lists: `old[old_start:old_end]` became `new[new_start:new_end]`, or is the same if `equal`."""
 
     equal: bool
@@ -340,7 +340,7 @@ def is_same_json(one: Any, other: Any) -> bool:
     return type(one) is type(other) and to_canonical(one) == to_canonical(other)
 
 
-def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
+def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[AlignedBlock]:
     """Align two lists; keys in either style are the same."""
     old_texts = [to_canonical(_to_snake_keys(item)) for item in old]
     new_texts = [to_canonical(_to_snake_keys(item)) for item in new]
@@ -349,12 +349,12 @@ def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
         end = measure_common_prefix(old_texts[start:][::-1], new_texts[start:][::-1])
         old_end, new_end = len(old) - end, len(new) - end
         return [
-            Block(True, 0, start, 0, start),
-            Block(False, start, old_end, start, new_end),
-            Block(True, old_end, len(old), new_end, len(new)),
+            AlignedBlock(True, 0, start, 0, start),
+            AlignedBlock(False, start, old_end, start, new_end),
+            AlignedBlock(True, old_end, len(old), new_end, len(new)),
         ]
     matcher = SequenceMatcher(None, old_texts, new_texts, autojunk=False)
-    return [Block(code[0] == "equal", *code[1:]) for code in matcher.get_opcodes()]
+    return [AlignedBlock(code[0] == "equal", *code[1:]) for code in matcher.get_opcodes()]
 
 
 def measure_common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:

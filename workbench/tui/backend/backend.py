@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import Accepting, SavedFiles
 from workbench.tui.backend.project_calls import Contents, Projects
-from workbench.tui.backend.run_calls import Criteria, HistoryReader, Runs
+from workbench.tui.backend.run_calls import CriteriaFiles, HistoryReader, Runs
 from workbench.tui.backend.watch_calls import VerdictCheck, WatchCalls
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Backend:
         self.contents = Contents(self.call)
         self.accepting = Accepting(self.call, self.edit)
         self.runs = Runs(self.call)
-        self.criteria = Criteria(self.call)
+        self.criteria = CriteriaFiles(self.call)
         self.history = HistoryReader(self.call)
         self.watching = WatchCalls(path, self.call)
         self.verdict_check = VerdictCheck(self.call)

@@ -16,7 +16,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.tui.backend.project_calls import (
-    Call,
+    WorkspaceCall,
     find_row_problems,
     is_history_dataset,
     open_history_row,
@@ -26,12 +26,12 @@ from workbench.tui.backend.project_calls import (
 from workbench.tui.state.call_line import KnownCalls
 from workbench.tui.state.case_edits import Edit
 from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows
-from workbench.tui.state.editor_state import Edited, Opened
+from workbench.tui.state.editor_state import Edited, OpenedDocument
 from workbench.tui.state.problem_list import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.acceptance import Acceptance
-    from workbench.engine.chat_session import Branch, Chat, NewCase
+    from workbench.engine.chat_session import Chat, ChatBranch, NewCase
     from workbench.engine.run import Run
     from workbench.engine.scenario_generation import Generation
     from workbench.engine.workspace import Workspace
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.case_frame import DocumentFormat
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.project_discovery import NewSets
-    from workbench.watch.file_watcher import Change, Watcher
+    from workbench.watch.file_watcher import FileChange, Watcher
     from workbench.watch.watch_session import WatchedSources
 
 
@@ -225,7 +225,7 @@ def _name_key(document: EvalSetDocument) -> str:
 _OLD_FORMAT = "an old format, edited with its own keys; `workbench eval-set migrate` converts it to the current one"
 
 
-class Refused(Exception):
+class EditRefused(Exception):
     """The edit would make the data invalid; the message says where and why. Nothing was changed."""
 
 
@@ -233,7 +233,7 @@ class Outdated(Exception):
     """The document has changed since the user opened it. Nothing was changed by the edit."""
 
 
-def find_fault(workspace: Workspace, opened: Opened, edit: Edit) -> str | None:
+def find_fault(workspace: Workspace, opened: OpenedDocument, edit: Edit) -> str | None:
     """Describe what would be wrong after an edit, and where; None if nothing would. Raises StoreError."""
     document = workspace.documents.document(opened.edited.eval_set)
     return _apply(edit, document.make_scratch(), opened)
@@ -260,20 +260,20 @@ def find_known_calls(workspace: Workspace, eval_sets: Sequence[str]) -> KnownCal
     return known
 
 
-def make_edit(workspace: Workspace, opened: Opened, edit: Edit, *, label: str) -> None:
-    """Make an edit as one step of undo, without saving it. Raises Refused, Outdated and StoreError."""
+def make_edit(workspace: Workspace, opened: OpenedDocument, edit: Edit, *, label: str) -> None:
+    """Make an edit as one step of undo, without saving it. Raises EditRefused, Outdated and StoreError."""
 
     def change(document: EvalSetDocument) -> None:
         if document.revision != opened.revision:
             raise Outdated
         fault = _apply(edit, document, opened)
         if fault is not None:
-            raise Refused(fault)
+            raise EditRefused(fault)
 
     workspace.documents.edit(opened.edited.eval_set, change, label=label)
 
 
-def open_edited(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+def open_edited(workspace: Workspace, edited: Edited, known: OpenedDocument | None) -> OpenedDocument:
     """Read a case or set with its unsaved edits. Return `known` if nothing has changed. Raises StoreError."""
     if edited.case is not None and is_history_dataset(workspace, edited.case):
         return open_history_row(workspace, edited, edited.case)
@@ -291,10 +291,10 @@ def open_edited(workspace: Workspace, edited: Edited, known: Opened | None) -> O
     return _open_case(document, edited, index)
 
 
-def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
+def _open_set(document: EvalSetDocument, edited: Edited) -> OpenedDocument:
     current = _is_current(document)
     header = _header(document)
-    return Opened(
+    return OpenedDocument(
         edited=edited,
         index=None,
         data=header,
@@ -305,14 +305,14 @@ def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
     )
 
 
-def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
+def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> OpenedDocument:
     is_changed = _is_changed(document, edited)
     current = _is_current(document)
     try:
         data = document.raw_case(index)
     except StoreError as error:
         problem = f"{error}; its JSON can only be edited as text"
-        return Opened(
+        return OpenedDocument(
             edited=edited,
             index=index,
             data=None,
@@ -322,7 +322,7 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
             problem=problem,
         )
     fault = document.find_fault(data)
-    return Opened(
+    return OpenedDocument(
         edited=edited,
         index=index,
         data=data,
@@ -354,7 +354,7 @@ def _header(document: EvalSetDocument) -> dict[str, Any]:
     return {key: value for key, value in document.header.items() if key != document.cases_key}
 
 
-def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
+def _apply(edit: Edit, document: EvalSetDocument, opened: OpenedDocument) -> str | None:
     """Apply an edit and return what it makes wrong. A fault from before does not prevent other repairs."""
     before = _data(document, opened)
     edit.apply(document, case=opened.index)
@@ -377,7 +377,7 @@ def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
     return _format_fault(fault.place, fault.found, fault.expected)
 
 
-def _data(document: EvalSetDocument, opened: Opened) -> Any:
+def _data(document: EvalSetDocument, opened: OpenedDocument) -> Any:
     return _header(document) if opened.index is None else document.raw_case(opened.index)
 
 
@@ -436,7 +436,7 @@ class StartedRun:
 class Accepting:
     """Makes actual behaviour of an agent the expectation of a case."""
 
-    def __init__(self, call: Call, edit: Call) -> None:
+    def __init__(self, call: WorkspaceCall, edit: WorkspaceCall) -> None:
         self._call = call
         self._edit = edit
         self._accepted: set[str] = set()  # eval sets with accepted results
@@ -444,7 +444,7 @@ class Accepting:
     async def accept(self, wanted: Acceptance, *, label: str) -> StartedRun | str:
         """Edit and save the case, then rescore its result. Return the run, or the reason why rescoring is impossible.
 
-        Raises Refused, FileChanged and StoreError if the case cannot be edited.
+        Raises EditRefused, FileChanged and StoreError if the case cannot be edited.
         """
 
         def accept(workspace: Workspace) -> StartedRun | str:
@@ -485,7 +485,7 @@ _LEARN = 2.0  # seconds of results of a run, after which the files that it used 
 class SavedFiles:
     """Observes the files of the project with its own watcher."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._may_have_new = asyncio.Event()
 
@@ -530,7 +530,7 @@ def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
 
 
-def _may_matter(change: Change, sources: WatchedSources) -> bool:
+def _may_matter(change: FileChange, sources: WatchedSources) -> bool:
     """Return False for files that no case has ever used, and that are neither source nor data: logs, notes."""
     return sources.is_used(change) or any(path.suffix in _DATA for path in change.paths)
 
@@ -550,7 +550,9 @@ class SetFacts:
     holds_final_state: bool
 
 
-def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput, branch: Branch | None = None) -> Chat:
+def open_chat(
+    workspace: Workspace, target: str, *, session_input: SessionInput, branch: ChatBranch | None = None
+) -> Chat:
     """Open a session with the agent of a target; its process starts with the first message.
 
     The turns of `branch` are replayed at once. Raises CannotChat. The chat lives until it is ended, or the backend is
@@ -568,7 +570,7 @@ def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput,
 class PreparedBranch:
     """A branch and what to know before it begins: which tools it really calls (empty: none)."""
 
-    branch: Branch
+    branch: ChatBranch
     warning: str
 
 

@@ -42,7 +42,7 @@ from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.case_filter import make_natural_key
 from workbench.tui.state.case_outline import case_rows
 from workbench.tui.state.case_status import ResultLocation
-from workbench.tui.state.editor_state import Edited, Opened
+from workbench.tui.state.editor_state import Edited, OpenedDocument
 from workbench.tui.state.problem_list import SetProblem, find_file_name
 from workbench.tui.state.project_state import OpenedProject
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Call(Protocol):
+class WorkspaceCall(Protocol):
     """Does work with the workspace on its thread. Returns or raises what the work does."""
 
     def __call__(self, work: Callable[[Workspace], T], /) -> Awaitable[T]: ...
@@ -127,14 +127,14 @@ def read_row_contents(workspace: Workspace, listed: ListedSet) -> Sequence[CaseC
     return found
 
 
-def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+def open_row(workspace: Workspace, edited: Edited, known: OpenedDocument | None) -> OpenedDocument:
     """Open a row, or the dataset itself, read-only. Raises StoreError."""
     revision = workspace.recordings.revision(edited.eval_set)
     if known is not None and (known.edited, known.revision) == (edited, revision):
         return known
     item = None if edited.case is None else find_row(workspace, edited.case)
     data = {} if item is None or item.case is None else item.case.model_dump(mode="json", exclude_defaults=True)
-    return Opened(
+    return OpenedDocument(
         edited=edited,
         index=None,
         data=data,
@@ -212,7 +212,7 @@ def make_history_case(key: CaseKey, results: Sequence[CaseResult]) -> LoadedCase
     return LoadedCase(key, expected, stored=results, is_from_history=True)
 
 
-def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
+def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> OpenedDocument:
     """Open a row read-only, with its prompts and stored expectations. Raises StoreError."""
     with workspace.history() as history:
         results = history.latest_results([key]).get(key, ())
@@ -224,7 +224,7 @@ def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Open
         case = EvalCase(eval_id=key.eval_id, conversation=asked)
         note = "only the prompts: the reference of the row is not stored"
     data = case.model_dump(mode="json", exclude_defaults=True)
-    return Opened(
+    return OpenedDocument(
         edited=edited,
         index=None,
         data=data,
@@ -327,7 +327,7 @@ def read_settings(workspace: Workspace) -> Sequence[FoundSetting]:
 class Projects:
     """Reads the project at one path. Methods raise what the workspace raises."""
 
-    def __init__(self, path: Path, call: Call) -> None:
+    def __init__(self, path: Path, call: WorkspaceCall) -> None:
         self._path = path
         self._call = call
         self._listed: dict[str, _ListedFile] = {}  # the last list of each set, by its path
@@ -585,7 +585,7 @@ class _CachedSet:
 class Contents:
     """Reads the contents of cases. The filter searches the raw text of a case that cannot be read."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._known: dict[str, _CachedSet] = {}
         self._judges: dict[str, tuple[str, ...]] = {}

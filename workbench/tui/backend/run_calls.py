@@ -26,8 +26,8 @@ from workbench.store.history.history_queries import RunPart, StoredRun, StoredSc
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
-    Call,
     EarlierVerdicts,
+    WorkspaceCall,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.metrics.registry import CaseFacts
     from workbench.model.target import Isolation
-    from workbench.report.bisect_report import Step
+    from workbench.report.bisect_report import BisectStep
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
     from workbench.store.evalsets.config_files import ConfigDocument
@@ -73,7 +73,7 @@ _RUN_COMMAND = "workbench (screen)"
 class Runs:
     """Plans, starts and controls runs. Methods raise PlanError and StoreError."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._runs: dict[str, Run] = {}  # runs that accept commands, by id
 
@@ -234,10 +234,10 @@ async def describe_agreement(begun: StartedJudging) -> str | None:
 _CASES_AT_ONCE = 250  # cases per call, so that other calls do not wait long for the thread
 
 
-class Criteria:
+class CriteriaFiles:
     """The criteria files of a project. Methods raise StoreError."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
         self._documents: dict[Path, ConfigDocument] = {}
 
@@ -431,7 +431,7 @@ _REASONS_AT_ONCE = 5
 class HistoryReader:
     """Reads the history of the project and never creates one. Methods raise StoreError if it cannot be read."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
 
     async def read_runs(self, target: str, eval_set: str | None) -> list[RunPart]:
@@ -695,7 +695,9 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
         return compare_stored_runs(history, before, after)
 
 
-def make_bisection(workspace: Workspace, case: CaseKey, *, repeats: int, show: Callable[[Step], None]) -> Bisection:
+def make_bisection(
+    workspace: Workspace, case: CaseKey, *, repeats: int, show: Callable[[BisectStep], None]
+) -> Bisection:
     """Prepare the search for the commit that turned a case red, with at most `repeats` executions of each commit.
 
     Raises PlanError and StoreError.

@@ -19,7 +19,7 @@ from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.files import real_path
 from workbench.store.history.history_schema import get_history_path
-from workbench.tui.backend.project_calls import Call, is_history_dataset, run_in_own_thread
+from workbench.tui.backend.project_calls import WorkspaceCall, is_history_dataset, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
@@ -45,7 +45,7 @@ _MAX_REACHES = 5  # of one change
 class WatchCalls:
     """Starts watches of the project at one path."""
 
-    def __init__(self, path: Path, call: Call) -> None:
+    def __init__(self, path: Path, call: WorkspaceCall) -> None:
         self._path = real_path(path)
         self._call = call
 
@@ -96,7 +96,7 @@ class Watch:
         self,
         session: WatchSession,
         workspace: Workspace,
-        call: Call,
+        call: WorkspaceCall,
         *,
         shown: dict[JobKey, VerdictKey],
         on_event: Callable[[], None],
@@ -297,7 +297,7 @@ _BATCH_SIZE = 100  # cases that are planned before others may use the thread
 class VerdictCheck:
     """Checks verdicts in batches, so that other calls of the workspace thread do not wait long."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
 
     async def check(self, shown: VerdictLocations) -> AsyncIterator[CheckedVerdicts]:

@@ -12,7 +12,7 @@ from textual import on, work
 from textual.app import App, ComposeResult
 
 from workbench.model.identity import CaseKey
-from workbench.report.bisect_report import BisectReport, Commit, Step
+from workbench.report.bisect_report import BisectReport, BisectStep, Commit
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import make_bisection
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ResultScreen
@@ -89,7 +89,7 @@ class BisectScreen(ResultScreen[None]):
     PLACES = ("bisect",)
 
     def __init__(
-        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[Step], object]
+        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[BisectStep], object]
     ) -> None:
         """Create the screen. `show_step` shows over it what the case did in a commit."""
         super().__init__()
@@ -137,7 +137,7 @@ class BisectScreen(ResultScreen[None]):
 
         loop = asyncio.get_running_loop()
 
-        def show(step: Step) -> None:
+        def show(step: BisectStep) -> None:
             with contextlib.suppress(RuntimeError):  # the screen was closed
                 loop.call_soon_threadsafe(self._add, step)
 
@@ -157,7 +157,7 @@ class BisectScreen(ResultScreen[None]):
         except BisectInterrupted:
             return
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: BisectStep) -> None:
         self._steps.add(step)
         self._show(from_top=False)
 

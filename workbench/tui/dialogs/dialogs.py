@@ -30,7 +30,7 @@ from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import DocumentsChanged, Pane, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.finder import FilteredRows, Pattern, fold
+from workbench.tui.state.finder import FilteredRows, FinderPattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -405,7 +405,7 @@ class HelpScreen(Dialog[None], Filtering):
 
     def filter_rows(self, text: str) -> bool:
         """List only the keys that match a text. Return False if no key does."""
-        pattern = Pattern(text)
+        pattern = FinderPattern(text)
         blocks = tuple(self._find_keys(pattern) if pattern.words else self._blocks())
         if blocks:
             self.query_one(LinesView).show_blocks(blocks, from_top=True)
@@ -420,7 +420,7 @@ class HelpScreen(Dialog[None], Filtering):
         view = self.query_one(LinesView)
         view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
 
-    def _find_keys(self, pattern: Pattern) -> Iterator[Block]:
+    def _find_keys(self, pattern: FinderPattern) -> Iterator[Block]:
         """Find the keys that match, below the titles of their places."""
         for place in self._ordered_places:
             found = [

@@ -20,7 +20,15 @@ from workbench.tui.backend.project_calls import read_settings
 from workbench.tui.dialogs.dialogs import Dialog
 from workbench.tui.keys import KeyAction
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.finder import Finder, Group, Item, Kind, make_run_group, make_setting_group, make_tool_group
+from workbench.tui.state.finder import (
+    Finder,
+    FinderKind,
+    Group,
+    Item,
+    make_run_group,
+    make_setting_group,
+    make_tool_group,
+)
 from workbench.tui.widgets.inputs import FilterInput
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_lists import PickList, RowList
@@ -104,7 +112,7 @@ class FinderScreen(Dialog[Item | None]):
         self._finder.finish()
         item = self._finder.selected_item
         if item is not None:
-            if item.kind is not Kind.THEME:
+            if item.kind is not FinderKind.THEME:
                 self._end_preview()
             self._theme = ""
             self.dismiss(item)
@@ -140,7 +148,7 @@ class FinderScreen(Dialog[Item | None]):
         if self._preview is not None:
             self._preview.stop()
         item = self._finder.selected_item
-        wanted = item.key[0] if item is not None and item.kind is Kind.THEME else self._theme
+        wanted = item.key[0] if item is not None and item.kind is FinderKind.THEME else self._theme
         if self._theme and wanted != self.app.theme:
             self._preview = self.set_timer(_PREVIEW, lambda: self._take_theme(wanted))
 
@@ -162,7 +170,7 @@ class FinderScreen(Dialog[Item | None]):
 def make_action_item(action: KeyAction, keys: str) -> Item:
     """Make the item of an action. Its label is its name in `[keys]`, without the place."""
     label = action.id.removeprefix(f"{action.where}_").replace("_", " ")
-    return Item(Kind.ACTION, (action.id,), label, "" if action.help == label else action.help, keys)
+    return Item(FinderKind.ACTION, (action.id,), label, "" if action.help == label else action.help, keys)
 
 
 async def load_groups(context: ScreenContext) -> AsyncIterator[Group]:

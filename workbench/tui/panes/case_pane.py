@@ -18,8 +18,8 @@ from textual.widgets import Static
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import (
+    EditRefused,
     Outdated,
-    Refused,
     find_fault,
     find_known_calls,
     keep_typed_texts,
@@ -53,15 +53,15 @@ from workbench.tui.state.case_edits import (
     make_move,
     make_removal,
 )
-from workbench.tui.state.case_outline import Input, Kind, Place, Row
+from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, Place
 from workbench.tui.state.editor_state import (
     MOST_TYPED,
     CaseEditor,
     Draft,
     Edited,
-    Form,
     Invalid,
-    Opened,
+    OpenedDocument,
+    TextForm,
     dump_draft,
     find_edited,
     load_draft,
@@ -262,7 +262,7 @@ class OutlinePane(Pane):
     def copyable(self) -> str | None:
         """Return the value of the selected row: a text unchanged, any other value as JSON."""
         row = self.editor.row
-        if row is None or row.kind is Kind.GHOST:
+        if row is None or row.kind is OutlineKind.GHOST:
             return None
         return row.value if isinstance(row.value, str) else json.dumps(row.value, ensure_ascii=False, indent=2)
 
@@ -275,7 +275,7 @@ class OutlinePane(Pane):
         if self.editor.opened is None or is_typing or self.editor.opened.data is None:
             return False
         row = self.editor.row
-        if row is None or row.kind is Kind.GHOST:
+        if row is None or row.kind is OutlineKind.GHOST:
             return action in ("add", "step_turn")
         return action != "rename" or row.is_key
 
@@ -310,7 +310,7 @@ class OutlinePane(Pane):
             self._show_editor()
             self._after_opening(opened)
 
-    def _after_opening(self, opened: Opened) -> None:
+    def _after_opening(self, opened: OpenedDocument) -> None:
         """React to a case that was opened, or read again."""
 
     # Showing.
@@ -361,7 +361,7 @@ class OutlinePane(Pane):
 
     def action_step_turn(self, by: int) -> None:
         """Go to another turn."""
-        self.editor.view.step(Kind.TURN, by)
+        self.editor.view.step(OutlineKind.TURN, by)
         self._after_cursor()
 
     def _after_cursor(self) -> None:
@@ -384,10 +384,10 @@ _CALM = 0.15  # seconds without a key before a draft is checked in the whole cas
 
 _PATIENCE = 2.0  # seconds for a case to open whose prompt is wanted
 
-_NO_ROW = Row(place=(), kind=Kind.FIELD, depth=0, label="", value=None)
+_NO_ROW = OutlineRow(place=(), kind=OutlineKind.FIELD, depth=0, label="", value=None)
 """The row for edits that need none, if there are no rows."""
 
-Make = Callable[[Row, Opened], Edit]
+Make = Callable[[OutlineRow, OpenedDocument], Edit]
 """Return an edit of the selected row. Raises Impossible."""
 
 
@@ -416,7 +416,7 @@ class CasePane(OutlinePane):
         if self.editor.opened is not None:
             self._after_opening(self.editor.opened)
 
-    def _after_opening(self, opened: Opened) -> None:
+    def _after_opening(self, opened: OpenedDocument) -> None:
         case, types, until = self._prompt_wanted or (None, False, 0.0)
         if time.monotonic() > until:
             self._prompt_wanted = None
@@ -453,7 +453,7 @@ class CasePane(OutlinePane):
             self._begin_or_choose(slot)
 
     @work(group="ask", description="choose draft")
-    async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
+    async def _choose_draft(self, row: OutlineRow, slot: Slot, waiting: Sequence[Draft]) -> None:
         """Let the user continue a draft of the row, or edit the row itself."""
         choices = [f"continue {draft.slot.title}: {draft.text}" for draft in waiting]
         index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
@@ -701,7 +701,7 @@ class CasePane(OutlinePane):
     @work(group="ask", description="edit outside")
     async def _edit_outside(self, draft: Draft) -> None:
         """Edit a draft in the user's own editor. A draft that cannot be applied is kept."""
-        suffix = ".json" if draft.form is Form.JSON else ".txt"
+        suffix = ".json" if draft.form is TextForm.JSON else ".txt"
         edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.with_text(text).problem)
         if edited is None:
             self._show_editor()
@@ -745,7 +745,7 @@ class CasePane(OutlinePane):
             except Outdated:
                 await self._reload()
                 return "the file was changed meanwhile; its new content is shown: check it and repeat the edit"
-            except (Refused, Impossible, StoreError) as error:
+            except (EditRefused, Impossible, StoreError) as error:
                 return str(error)
             now = find_edited(opened, edit)
             self.editor.record_edit(meant, slot, edit, now=now)
@@ -758,7 +758,7 @@ class CasePane(OutlinePane):
             await self._reload()
         return None
 
-    async def _ask_key(self, question: str, opened: Opened, place: Place, *, value: str = "") -> str | None:
+    async def _ask_key(self, question: str, opened: OpenedDocument, place: Place, *, value: str = "") -> str | None:
         def check(key: str) -> str | None:
             return check_key(key, opened.data, place)
 

@@ -39,8 +39,8 @@ from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
     BranchOrigin,
+    ChatConversation,
     ChatLines,
-    Conversation,
     SaveLocation,
     TargetChat,
     check_new_case_id,
@@ -66,7 +66,7 @@ class NotSaved(Exception):
 
 
 async def save_chat(
-    app: App[None], context: ScreenContext, conversation: Conversation, *, chosen: int | None
+    app: App[None], context: ScreenContext, conversation: ChatConversation, *, chosen: int | None
 ) -> CaseKey:
     """Ask for location and id, save the chat as a case, and return its key.
 
@@ -95,7 +95,7 @@ async def save_chat(
     return CaseKey(target=await _find_agent(context, eval_set, conversation), eval_set=eval_set, eval_id=eval_id)
 
 
-async def _ask_confirmation(app: App[None], conversation: Conversation, chosen: int | None) -> int:
+async def _ask_confirmation(app: App[None], conversation: ChatConversation, chosen: int | None) -> int:
     """Ask for the first turn of the case: the first of the chat, or the chosen one."""
     count = len(conversation.answered_turns)
     if not chosen or chosen >= count:
@@ -106,7 +106,7 @@ async def _ask_confirmation(app: App[None], conversation: Conversation, chosen: 
     )
 
 
-async def _ask_location(app: App[None], context: ScreenContext, conversation: Conversation) -> SaveLocation:
+async def _ask_location(app: App[None], context: ScreenContext, conversation: ChatConversation) -> SaveLocation:
     state, origin = context.state, conversation.origin
     place, case = state.selected_set, state.selected_case
     if origin is not None and origin.case is not None:
@@ -121,7 +121,7 @@ async def _ask_location(app: App[None], context: ScreenContext, conversation: Co
     return shelf
 
 
-async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], conversation: Conversation) -> str:
+async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], conversation: ChatConversation) -> str:
     if shelf.replaces is not None:
         return shelf.replaces.eval_id
     answer = await app.push_screen_wait(
@@ -134,7 +134,7 @@ async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], co
     return _parse_text(answer)
 
 
-async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[str, object] | None:
+async def _ask_final_state(app: App[None], conversation: ChatConversation) -> dict[str, object] | None:
     state = conversation.final_state
     if not state:
         return None
@@ -144,7 +144,7 @@ async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[s
     return state if _parse_choice(answer) else None
 
 
-async def _find_agent(context: ScreenContext, eval_set: str, conversation: Conversation) -> str:
+async def _find_agent(context: ScreenContext, eval_set: str, conversation: ChatConversation) -> str:
     """Return the agent of the set; empty if it has none."""
     try:
         return await context.backend.call(lambda workspace: find_agent(workspace, eval_set)) or ""
@@ -153,7 +153,7 @@ async def _find_agent(context: ScreenContext, eval_set: str, conversation: Conve
 
 
 def _make_case(
-    conversation: Conversation, *, first: int, eval_id: str, final_state: dict[str, object] | None
+    conversation: ChatConversation, *, first: int, eval_id: str, final_state: dict[str, object] | None
 ) -> NewCase:
     from workbench.engine.chat_session import NewCase  # imports the engine, so only when needed
 
@@ -681,7 +681,7 @@ class ChatPane(Pane):
             self._changed = True
             self._update_soon()
         self._number += 1
-        conversation = Conversation(chat.target, self._number, session.session_input, origin)
+        conversation = ChatConversation(chat.target, self._number, session.session_input, origin)
         chat.start(conversation)
         self._sessions[chat.target] = session
         self._lines[chat.target] = ChatLines(conversation)
@@ -693,7 +693,7 @@ class ChatPane(Pane):
         self._follow(chat, conversation, session)
 
     @work(group="chat_follow", description="follow")
-    async def _follow(self, chat: TargetChat, conversation: Conversation, session: Chat) -> None:
+    async def _follow(self, chat: TargetChat, conversation: ChatConversation, session: Chat) -> None:
         async for event in session.events():
             conversation.apply(event, now=time.monotonic())
             if isinstance(event, TurnFailed) and chat.conversation is conversation and chat.restore_draft():
@@ -762,7 +762,7 @@ class ChatPane(Pane):
         self.query_one("#chat-standing", StatusLine).show(line)
 
 
-def _send_message(conversation: Conversation, session: Chat, said: Sequence[Content]) -> None:
+def _send_message(conversation: ChatConversation, session: Chat, said: Sequence[Content]) -> None:
     for content in said:
         conversation.add_message(content)
         session.say(content)

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.engine.acceptance import Hunk, Refused, explain_refusal, find_hunks
+from workbench.engine.acceptance import AcceptanceRefused, Hunk, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.report.text_report import describe_difference
@@ -52,7 +52,7 @@ class HunkAcceptor:
         eval_set = result.case.eval_set
         try:
             begun = await self._screen_context.backend.accepting.accept(wanted, label=label)
-        except Refused as refused:
+        except AcceptanceRefused as refused:
             return str(refused)
         except FileChanged as error:
             self._post(DocumentsChanged(frozenset([eval_set])))

@@ -16,7 +16,7 @@ from workbench.tui.external_editor import open_file
 from workbench.tui.screen_context import CaseWanted, Pane, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.finder import FilteredRows
-from workbench.tui.state.problem_list import ListedProblem, Source
+from workbench.tui.state.problem_list import ListedProblem, ProblemSource
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 from workbench.tui.state.text_layout import ListRows
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
@@ -285,7 +285,7 @@ class ProblemsPane(Pane, Filtering):
             return
         if problem.conflict:
             self.post_message(self.ConflictOpened(problem.eval_set))
-        elif problem.source is Source.RECOVERY:
+        elif problem.source is ProblemSource.RECOVERY:
             self.post_message(self.RecoveriesOpened())
         elif problem.case is not None:
             self.post_message(CaseWanted(problem.case, tab="case"))

@@ -8,7 +8,7 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from workbench.model.identity import CaseKey
-from workbench.report.bisect_report import Step
+from workbench.report.bisect_report import BisectStep
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
@@ -17,7 +17,7 @@ from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, Sessio
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history
-from workbench.tui.state.history_state import CURRENT, Executions, GroupRuns
+from workbench.tui.state.history_state import CURRENT, ExecutionRows, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
 from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
@@ -39,7 +39,7 @@ class HistoryPane(Pane):
         super().__init__(context, id=id)
         self._place: RowKey | None = None  # row whose history is shown or read
         self._seen = -1  # number of results of the row, or of this session, when it was read
-        self._shown: Executions | GroupRuns | None = None
+        self._shown: ExecutionRows | GroupRuns | None = None
 
     def compose(self) -> ComposeResult:
         """Yield rows with details."""
@@ -70,7 +70,7 @@ class HistoryPane(Pane):
     def _mark_current(self, subject: Subject) -> bool:
         """Mark the executions that gave the current verdicts. Return True if that changed the marks."""
         shown, record = self._shown, subject.record
-        if not isinstance(shown, Executions) or record is None:
+        if not isinstance(shown, ExecutionRows) or record is None:
             return False
         before = shown.current, shown.is_stale
         places = (outcome.location for outcome in record.verdicts.values())
@@ -97,7 +97,7 @@ class HistoryPane(Pane):
         if action in ("mark", "compare", "open_table"):
             return True if self._shown is not None and len(self._shown) else None
         if action == "bisect":
-            return True if isinstance(self._shown, Executions) and len(self._shown) else None
+            return True if isinstance(self._shown, ExecutionRows) and len(self._shown) else None
         return True
 
     @on(RowList.Entered)
@@ -162,7 +162,9 @@ class HistoryPane(Pane):
         backend = self.context.backend
         try:
             if case is not None:
-                self._show_history(Executions(await backend.call(lambda workspace: read_case_history(workspace, case))))
+                self._show_history(
+                    ExecutionRows(await backend.call(lambda workspace: read_case_history(workspace, case)))
+                )
             else:
                 parts = await backend.history.read_runs(target, eval_set or None)
                 self._show_history(GroupRuns(parts, target=target, eval_set=eval_set or None))
@@ -170,7 +172,7 @@ class HistoryPane(Pane):
             self._shown = None
             self.query_one(RowsAndText).show_text(describe_unreadable_history(str(error)))
 
-    def _show_history(self, rows: Executions | GroupRuns) -> None:
+    def _show_history(self, rows: ExecutionRows | GroupRuns) -> None:
         old, self._shown = self._shown, rows
         self._mark_current(self.context.state.subject())
         self.refresh_bindings()
@@ -209,7 +211,7 @@ class HistoryPane(Pane):
             self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="look", exclusive=True, description="show commit")
-    async def _show_step(self, step: Step) -> None:
+    async def _show_step(self, step: BisectStep) -> None:
         """Show what the selected case did in a commit, over the list of commits."""
         from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
         from workbench.tui.state.diff_lines import DiffSource

@@ -20,10 +20,10 @@ from workbench.report.coverage_report import (
     KIND_NAMES,
     STATUS_NAMES,
     Coverage,
-    Part,
+    CoveragePart,
+    CoverageSection,
     PartKind,
     PartStatus,
-    Section,
     argument_lines,
     count_reached,
     describe_gaps,
@@ -36,7 +36,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import ResultScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
-from workbench.tui.state.browser_list import Row, RowKind
+from workbench.tui.state.browser_list import BrowserRow, RowKind
 from workbench.tui.state.case_status import Badge
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
@@ -99,10 +99,10 @@ def measure_project(workspace: Workspace) -> Coverage:
 class _TreeRow:
     """A row of the tree: a section, the parts of one kind in it, a part, or a case that reaches it."""
 
-    section: Section
-    parts: Sequence[Part]
+    section: CoverageSection
+    parts: Sequence[CoveragePart]
     kind: PartKind | None = None
-    part: Part | None = None
+    part: CoveragePart | None = None
     case: CaseKey | None = None
 
     @property
@@ -192,7 +192,9 @@ class CoverageTree(ListRows):
                     yield (group := _TreeRow(section, parts, kind))
                     yield from self._make_part_rows(section, kind, shown) if self._is_unfolded(group) else ()
 
-    def _make_part_rows(self, section: Section, kind: PartKind, parts: Sequence[Part]) -> Iterator[_TreeRow]:
+    def _make_part_rows(
+        self, section: CoverageSection, kind: PartKind, parts: Sequence[CoveragePart]
+    ) -> Iterator[_TreeRow]:
         for part in parts:
             yield (row := _TreeRow(section, [part], kind, part))
             if row.key in self._unfolded:
@@ -247,7 +249,7 @@ class CoverageTree(ListRows):
             return list(_describe_kind(row))
         return list(self._describe_section(row.section))
 
-    def _describe_section(self, section: Section) -> Iterator[Block]:
+    def _describe_section(self, section: CoverageSection) -> Iterator[Block]:
         yield Paragraph.from_text(safe_line(section.title), Style.HEADING)
         for note in section.notes:
             yield Paragraph.from_text(f"note: {safe_line(note)}", Style.WARNING, indent=2)
@@ -288,7 +290,7 @@ def _describe_kind(row: _TreeRow) -> Iterator[Block]:
             yield BLANK
 
 
-def _describe_part(part: Part) -> Iterator[Block]:
+def _describe_part(part: CoveragePart) -> Iterator[Block]:
     yield Paragraph.from_text(safe_line(part.name), Style.HEADING)
     if part.place:
         yield Paragraph.from_text(safe_line(part.place), Style.MUTED, indent=2)
@@ -305,7 +307,7 @@ def _describe_part(part: Part) -> Iterator[Block]:
                 yield Paragraph.from_text(f"and {len(cases) - _MOST_CASES:,} more", Style.MUTED, indent=2)
 
 
-def describe_wanted(parts: Iterable[Part]) -> str:
+def describe_wanted(parts: Iterable[CoveragePart]) -> str:
     """Describe the parts that no case reaches as a topic. A run shows whether parts that are unknown need scenarios."""
     return describe_gaps(part for part in parts if part.status is PartStatus.UNREACHED)
 
@@ -404,7 +406,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, message, severity="warning")
             return
         target = row.section.targets[0]
-        agent = Row(kind=RowKind.TARGET, label=safe_line(target), target=target)
+        agent = BrowserRow(kind=RowKind.TARGET, label=safe_line(target), target=target)
         if await generate(self._main, self._screen_context, agent, topic=topic):
             self.dismiss(None)
 

@@ -29,7 +29,7 @@ from workbench.store.datasets.adk_sessions import SourceSession
 from workbench.store.files import EVAL_SET_SUFFIXES
 from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen, add_to_set, ask_new_set
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.browser_list import Row
+from workbench.tui.state.browser_list import BrowserRow
 from workbench.tui.state.text_layout import (
     Block,
     Line,
@@ -207,7 +207,7 @@ async def import_sessions(widget: Widget, context: ScreenContext) -> None:
                 return
 
 
-def _find_set(context: ScreenContext, row: Row | None) -> str | None:
+def _find_set(context: ScreenContext, row: BrowserRow | None) -> str | None:
     """Return the selected eval set; None for an agent, a dataset, or a set that only the history has."""
     if row is None or not row.eval_set.endswith(EVAL_SET_SUFFIXES):
         return None

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import ScreenLayout
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
@@ -77,7 +77,7 @@ class MainScreen(ScreenActions):
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
     PLACES = ("screen",)
 
-    def __init__(self, context: ScreenContext, layout: Layout) -> None:
+    def __init__(self, context: ScreenContext, layout: ScreenLayout) -> None:
         super().__init__()
         self.state = context.state
         self.screen_context = context
@@ -158,9 +158,9 @@ class MainScreen(ScreenActions):
         return self._reader.has_failed
 
     @property
-    def layout_now(self) -> Layout:
+    def layout_now(self) -> ScreenLayout:
         """The layout to restore at the next start."""
-        return Layout(
+        return ScreenLayout(
             tab=self._tab,
             drawer=None if self._long_run and self._drawer == "run" else self._drawer,
             left_width=self._left_width,

@@ -23,7 +23,7 @@ from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
     CriteriaFile,
     CriteriaRows,
-    MetricRow,
+    MetricChoice,
     OptionRow,
     describe_selected,
     format_header,
@@ -245,7 +245,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         row = self._choice.selected_row if self._choice is not None else None
-        if isinstance(row, MetricRow):
+        if isinstance(row, MetricChoice):
             self._type_threshold(row)
         elif isinstance(row, OptionRow):
             self._type_option(row)
@@ -376,11 +376,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
     def _on_slid(self, message: CriteriaList.Slid) -> None:
         if self._choice is not None:
             self._choice.set_threshold(message.metric, message.threshold)
-            self._choice.move_to(self._choice.rows.index(MetricRow(message.metric)))
+            self._choice.move_to(self._choice.rows.index(MetricChoice(message.metric)))
             self._show()
 
     @work
-    async def _type_threshold(self, row: MetricRow) -> None:
+    async def _type_threshold(self, row: MetricChoice) -> None:
         choice = self._choice
         if choice is None:
             return
@@ -451,7 +451,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
     def _go_to(self, metric: str) -> None:
         if self._choice is not None:
             self._choice.search_for_text("")
-            self._choice.move_to(self._choice.rows.index(MetricRow(metric)))
+            self._choice.move_to(self._choice.rows.index(MetricChoice(metric)))
             self._show()
 
     def _show(self) -> None:

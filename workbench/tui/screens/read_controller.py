@@ -21,7 +21,7 @@ from workbench.store.settings import FILE_NAME
 from workbench.tui.backend.document_calls import check_cases, find_problems
 from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
-from workbench.tui.state.problem_list import Source
+from workbench.tui.state.problem_list import ProblemSource
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.widgets.key_line import report_errors, say
 
@@ -288,7 +288,7 @@ class ReadController(Controller):
         except StoreError as error:
             say(self.widget, f"earlier results cannot be shown: {error}", severity="warning")
             stored, failure = {}, error
-        self.state.problems.set_error(Source.HISTORY, failure)
+        self.state.problems.set_error(ProblemSource.HISTORY, failure)
         cases = list(stored)
         for start in range(0, len(cases), _CHUNK):
             self.state.load_stored({key: stored[key] for key in cases[start : start + _CHUNK]})

@@ -26,7 +26,7 @@ from workbench.tui.backend.document_calls import (
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen, add_to_set, ask_new_set
 from workbench.tui.external_editor import edit_text
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.browser_list import Row
+from workbench.tui.state.browser_list import BrowserRow
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.project_state import explain_empty_selection
 from workbench.tui.state.text_layout import plural, safe, safe_line
@@ -115,7 +115,7 @@ class ScenariosScreen(MarkingScreen[GeneratedScenarios]):
 _USER = "test_user_id"  # as in the generated cases of ADK
 
 
-async def generate(widget: Widget, context: ScreenContext, row: Row | None, *, topic: str = "") -> bool:
+async def generate(widget: Widget, context: ScreenContext, row: BrowserRow | None, *, topic: str = "") -> bool:
     """Run all steps for the agent of `row`. `widget` shows dialogs and messages. The user can edit the topic.
 
     Return True if the user has saved scenarios.
@@ -147,7 +147,7 @@ async def _save(
     scenarios: GeneratedScenarios,
     eval_set: str,
     *,
-    row: Row,
+    row: BrowserRow,
     state: Mapping[str, Any],
 ) -> None:
     """Add the marked scenarios to the set, and create it if it is new. Raises StoreError."""
@@ -164,7 +164,7 @@ async def _save(
     say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{duplicates}; u undoes it")
 
 
-async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topic: str) -> Generation | None:
+async def _run_generation(widget: Widget, context: ScreenContext, row: BrowserRow, topic: str) -> Generation | None:
     """Ask for number and topic, and wait for the generation. Return None if cancelled. Raises StoreError."""
     count = await widget.app.push_screen_wait(
         AskScreen(

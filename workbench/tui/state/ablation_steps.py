@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from workbench.engine.ablation import Ablated, Block, BlockEffect, Effect, Executions
+from workbench.engine.ablation import Ablated, AblationExecutions, BlockEffect, Effect, InstructionBlock
 from workbench.engine.case_variants import Variant, explain_changed_files
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
@@ -15,8 +15,7 @@ from workbench.model.target import AgentKind
 from workbench.model.text import redact, score_text
 from workbench.tui.state.cause_search import WIDTH_FOR_OUTCOMES, CaseChange, SearchSteps
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block as ShownBlock
-from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
+from workbench.tui.state.text_layout import Block, Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
 
 BUDGET = 60
 REPEATS = 3
@@ -46,11 +45,11 @@ class _Row(NamedTuple):
     """A line of an instruction. A heading or a blank line has no block; the first line of a block has a number."""
 
     text: str = ""
-    block: Block | None = None
+    block: InstructionBlock | None = None
     number: int | None = None
 
 
-def _list_rows(blocks: Sequence[Block]) -> Iterator[_Row]:
+def _list_rows(blocks: Sequence[InstructionBlock]) -> Iterator[_Row]:
     """Yield the lines of all blocks, below the agent and the field that they are from."""
     for before, block in pairwise([None, *blocks]):
         assert block is not None
@@ -63,11 +62,11 @@ def _list_rows(blocks: Sequence[Block]) -> Iterator[_Row]:
             yield _Row(safe(text[:_LONGEST_LINE].rstrip()), block, None if number else block.first_line)
 
 
-def _name_place(block: Block) -> str:
+def _name_place(block: InstructionBlock) -> str:
     return safe_line(f"{block.agent}, {block.field}")
 
 
-def _name_lines(block: Block) -> str:
+def _name_lines(block: InstructionBlock) -> str:
     if block.first_line == block.last_line:
         return f"line {block.first_line}"
     return f"lines {block.first_line}-{block.last_line}"
@@ -86,9 +85,9 @@ class AblationSteps(SearchSteps[Ablated]):
         """Executions with the whole instruction, and without each part while the budget suffices."""
         self._executions = 0
         self._rows: Sequence[_Row] = ()
-        self._whole = Executions()
-        self._effects: dict[Block, BlockEffect] = {}
-        self._tried: Block | None = None
+        self._whole = AblationExecutions()
+        self._effects: dict[InstructionBlock, BlockEffect] = {}
+        self._tried: InstructionBlock | None = None
         self._newest = 0  # the row to which the cursor went by itself
 
     def __len__(self) -> int:
@@ -109,19 +108,19 @@ class AblationSteps(SearchSteps[Ablated]):
     def begin(self, *, is_continued: bool = False) -> None:
         """Begin the search, or continue one that ended early."""
         if not is_continued:
-            self._rows, self._whole, self._effects, self._executions, self._newest = (), Executions(), {}, 0, 0
+            self._rows, self._whole, self._effects, self._executions, self._newest = (), AblationExecutions(), {}, 0, 0
         super().begin(is_continued=is_continued)
 
-    def set_parts(self, blocks: Sequence[Block]) -> None:
+    def set_parts(self, blocks: Sequence[InstructionBlock]) -> None:
         """Show the instructions."""
         if not self._rows:
             self._rows = list(_list_rows(blocks))
 
-    def set_whole(self, whole: Executions) -> None:
+    def set_whole(self, whole: AblationExecutions) -> None:
         """Show how the case ends with the whole instruction."""
         self._whole = whole
 
-    def try_part(self, trying: str, block: Block | None) -> None:
+    def try_part(self, trying: str, block: InstructionBlock | None) -> None:
         """Show what is executed now; `block` is left out."""
         self.announce(trying)
         self._tried = block
@@ -194,7 +193,7 @@ class AblationSteps(SearchSteps[Ablated]):
         variants = self._whole.variants if effect is None else effect.without.variants
         return variants[-1] if variants else None
 
-    def _get_effect(self, block: Block) -> BlockEffect:
+    def _get_effect(self, block: InstructionBlock) -> BlockEffect:
         return self._effects.get(block) or BlockEffect(block=block, effect=Effect.UNTRIED)
 
     # What the screen shows.
@@ -240,7 +239,7 @@ class AblationSteps(SearchSteps[Ablated]):
         rest = "".join(f"; {counts[each]} {each.value}" for each in others if counts[each])
         return f"{number} of {total} {'matters' if number == 1 else 'matter'}{so_far}{kinds}{rest}"
 
-    def _list_blocks(self) -> list[Block]:
+    def _list_blocks(self) -> list[InstructionBlock]:
         return [row.block for row in self._rows if row.block is not None and row.number is not None]
 
     @property
@@ -266,11 +265,11 @@ class AblationSteps(SearchSteps[Ablated]):
             pieces.insert(0, StyledText(text, Style.WARNING))
         return tuple(pieces)
 
-    def _selected_blocks(self) -> Iterator[ShownBlock]:
+    def _selected_blocks(self) -> Iterator[Block]:
         effect = self.selected_effect
         yield from self._describe_result() if effect is None else self._describe_part(effect)
 
-    def _describe_result(self) -> Iterator[ShownBlock]:
+    def _describe_result(self) -> Iterator[Block]:
         found, whole = self._found, self._whole
         if found is not None and found.changed_files:
             yield Paragraph.from_text(safe_line(explain_changed_files(found.changed_files)), Style.WARNING)
@@ -294,7 +293,7 @@ class AblationSteps(SearchSteps[Ablated]):
         for sentence in found.unknown if found is not None else ():
             yield Paragraph.from_text(safe(redact(f"not tried: {sentence}")), Style.WARNING, hang=2)
 
-    def _describe_part(self, found: BlockEffect) -> Iterator[ShownBlock]:
+    def _describe_part(self, found: BlockEffect) -> Iterator[Block]:
         symbol, style = EFFECT_SYMBOLS[found.effect]
         place = f"{_name_place(found.block)}, {_name_lines(found.block)}"
         effect = StyledText(f"{symbol} {found.effect.value}".strip(), style)
@@ -322,7 +321,7 @@ def _format_range(scores: tuple[float, float] | None) -> str:
     return score_text(low) if low == high else f"{score_text(low, high)} to {score_text(high, low)}"
 
 
-def _describe_failures(executions: Executions) -> Iterator[ShownBlock]:
+def _describe_failures(executions: AblationExecutions) -> Iterator[Block]:
     """Describe why the last execution that ended in ERROR did."""
     failures = [each.result.failure for each in executions.variants if each.result.failure is not None]
     if failures:

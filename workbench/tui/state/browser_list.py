@@ -37,7 +37,7 @@ RowKey = tuple[str, str, CaseKey | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BrowserRow:
     """One row. `label` and `problem` are safe to show; `problem` is empty if nothing is wrong.
 
     A row is identified by target, eval set and case. `eval_set` is empty for a target, `case` is None for a target or
@@ -70,13 +70,13 @@ class Row:
         # Comparing keys is slow by the ten thousand, comparing ids is not.
         return self.case is case or (self.case.eval_id == case.eval_id and self.case == case)
 
-    def is_sibling(self, other: Row) -> bool:
+    def is_sibling(self, other: BrowserRow) -> bool:
         """True if both are cases of one set, or sets of one agent."""
         if self.kind is not other.kind or self.kind is RowKind.TARGET:
             return False
         return self.target == other.target and (self.case is None or self.eval_set == other.eval_set)
 
-    def contains(self, other: Row) -> bool:
+    def contains(self, other: BrowserRow) -> bool:
         """True if the other row is this one or below it."""
         if self.case is not None:
             return self.key == other.key
@@ -112,7 +112,7 @@ class ListedSet:
 
     relative: str
     target: str = ""
-    cases: tuple[Row, ...] | None = None
+    cases: tuple[BrowserRow, ...] | None = None
     problem: str = ""
     pairing_problem: str = ""
     config: str = ""
@@ -167,12 +167,14 @@ class ListedSet:
         return READING
 
 
-def make_case_row(key: CaseKey, problem: str = "", quarantine: Quarantine | None = None) -> Row:
+def make_case_row(key: CaseKey, problem: str = "", quarantine: Quarantine | None = None) -> BrowserRow:
     """Make the row of a case. `problem` says why it cannot run; empty if it can."""
     suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
     label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
     in_quarantine = "" if quarantine is None else safe_line(str(quarantine))
-    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem) if problem else "", in_quarantine)
+    return BrowserRow(
+        RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem) if problem else "", in_quarantine
+    )
 
 
 # Marked cases: a filter does not change them.
@@ -272,7 +274,7 @@ class CaseContents:
         self._count -= found is not None
         return found
 
-    def list_texts(self, place: tuple[str, str], rows: Iterable[Row]) -> list[str]:
+    def list_texts(self, place: tuple[str, str], rows: Iterable[BrowserRow]) -> list[str]:
         """List the searchable texts of the rows of a set: of a case that was not read, only its id is known."""
         get = self._sets.get(place, {}).get
         texts = []
@@ -286,7 +288,7 @@ class _Found(NamedTuple):
     """Rows with these words in their texts, and the texts."""
 
     words: tuple[str, ...]
-    rows: Sequence[Row]
+    rows: Sequence[BrowserRow]
     texts: Sequence[str]
 
 
@@ -297,10 +299,10 @@ class WordSearch:
     remembered.
     """
 
-    def __init__(self, rows: Sequence[Row], texts: Sequence[str]) -> None:
+    def __init__(self, rows: Sequence[BrowserRow], texts: Sequence[str]) -> None:
         self._found = [_Found((), rows, texts)]
 
-    def find(self, words: tuple[str, ...]) -> Sequence[Row]:
+    def find(self, words: tuple[str, ...]) -> Sequence[BrowserRow]:
         """Find the rows with all words in their texts."""
         while not all(any(old in word for word in words) for old in self._found[-1].words):
             self._found.pop()

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from workbench.model.results import RequestDifference, has_missing_samples
 from workbench.report.run_report import describe_model_calls, missing_samples_lines
 from workbench.store.files import derive_set_name
-from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
+from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, BrowserRow, HistoryRun, ListedSet
 from workbench.tui.state.browser_state import Browser, Subject
 from workbench.tui.state.case_filter import SYNTAX, Query
 from workbench.tui.state.case_status import (
@@ -24,7 +24,7 @@ from workbench.tui.state.case_status import (
     Badge,
     CaseRecord,
     CaseState,
-    Outcome,
+    RepeatOutcome,
     StatusBoard,
     count_passed,
     get_badge,
@@ -122,7 +122,7 @@ def format_border_subtitle(browser: Browser) -> str:
     return f"{marked}{browser.order.value}"
 
 
-def _choose_badge(row: Row, record: CaseRecord | None) -> Badge:
+def _choose_badge(row: BrowserRow, record: CaseRecord | None) -> Badge:
     if row.problem:
         return get_badge(CaseState.ERROR)
     return get_badge(record.state if record is not None else CaseState.NOT_RUN)
@@ -142,7 +142,7 @@ def _format_time(record: CaseRecord) -> StyledText:
     return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
 
 
-def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
+def _make_group_view(row: BrowserRow, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
     """Make the view of a target or set: how many cases passed, the badge of the worst state, and the stale ones."""
     fold = StyledText("▸" if browser.is_folded(row) else "▾")
     stale = browser.freshness.count_stale(row.target, row.eval_set)
@@ -154,7 +154,7 @@ def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int]
     )
 
 
-def _summarize_counts(row: Row, counts: Mapping[CaseState, int], *, is_broken: bool) -> StyledText:
+def _summarize_counts(row: BrowserRow, counts: Mapping[CaseState, int], *, is_broken: bool) -> StyledText:
     """Format how many cases passed. `is_broken`: a set of the target is broken, so that not all its cases are known."""
     if row.problem:
         return StyledText(row.problem, _TONES_OF_UNREAD.get(row.problem, Style.ERROR))
@@ -464,7 +464,7 @@ def _note_missing_execution(subject: Subject) -> Iterator[Block]:
         yield BLANK
 
 
-def _note_expired_execution(outcome: Outcome) -> Iterator[Block]:
+def _note_expired_execution(outcome: RepeatOutcome) -> Iterator[Block]:
     result = outcome.result
     turns = result.execution.turns if result is not None else ()
     if outcome.stored_at is not None and not turns and (result is None or result.failure is None):

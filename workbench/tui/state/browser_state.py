@@ -18,12 +18,12 @@ from workbench.model.identity import CaseKey, format_case_name
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
 from workbench.model.trace import Span
 from workbench.tui.state.browser_list import (
+    BrowserRow,
     CaseContent,
     CaseContents,
     Freshness,
     ListedSet,
     Marks,
-    Row,
     RowKey,
     RowKind,
     WordSearch,
@@ -58,7 +58,7 @@ class Browser:
     """Targets, their eval sets and their cases: those that are unfolded and match the filter are rows."""
 
     def __init__(self, board: StatusBoard) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[BrowserRow] = []
         self.cursor = 0
         self.query = Query()
         self.order = Order.FILE
@@ -75,9 +75,9 @@ class Browser:
         self._edited: dict[str, Collection[str]] = {}
         self._pending_selection: CaseKey | str | RowKey | None = None
         self._query_context = QueryContext(board, self._contents, self.marks, self.freshness, self._edited)
-        self._test: Callable[[Row], bool] | None = None
-        self._ordered_cases: dict[tuple[str, str], Sequence[Row]] = {}
-        self._listed_cases: dict[tuple[str, str], Sequence[Row]] = {}
+        self._test: Callable[[BrowserRow], bool] | None = None
+        self._ordered_cases: dict[tuple[str, str], Sequence[BrowserRow]] = {}
+        self._listed_cases: dict[tuple[str, str], Sequence[BrowserRow]] = {}
         self._searches: dict[tuple[str, str], WordSearch] = {}  # in the texts of the ordered cases
 
     @property
@@ -99,7 +99,7 @@ class Browser:
         return bool(sets) and all(listed.history_run is not None for listed in sets)
 
     @property
-    def selected_row(self) -> Row | None:
+    def selected_row(self) -> BrowserRow | None:
         """Row under the cursor; None if there are no rows."""
         return self.rows[self.cursor] if self.rows else None
 
@@ -139,7 +139,7 @@ class Browser:
             found += (key for key in keys if names is None or format_case_name(key.eval_id, key.occurrence) in names)
         return found
 
-    def list_cases(self, listed: ListedSet) -> Sequence[Row]:
+    def list_cases(self, listed: ListedSet) -> Sequence[BrowserRow]:
         """List the cases of a set that match the filter, folded or not, in the order of the screen."""
         found = self._listed_cases.get(listed.key)
         if found is None:
@@ -155,7 +155,7 @@ class Browser:
         listed = sum(len(self.list_cases(each)) for each in sets)
         return ListedCount(listed, sum(len(each.cases or ()) for each in sets))
 
-    def _filter_rows(self, place: tuple[str, str], rows: Sequence[Row]) -> Sequence[Row]:
+    def _filter_rows(self, place: tuple[str, str], rows: Sequence[BrowserRow]) -> Sequence[BrowserRow]:
         if self._test is None:
             return rows
         if not self.query.covers(*place):
@@ -175,7 +175,7 @@ class Browser:
             return "no match"
         return "no match; try " + safe_line(" ".join(f'in:"{word}"' if " " in word else f"in:{word}" for word in words))
 
-    def iterate_case_rows(self) -> Iterable[Row]:
+    def iterate_case_rows(self) -> Iterable[BrowserRow]:
         """Iterate over all cases in the order of the screen, including those that the filter hides."""
         for place in self._iterate_set_keys():
             yield from self._sets[place].cases or ()
@@ -184,7 +184,7 @@ class Browser:
         """List the names of the tools that each case calls, of the cases whose content was read."""
         return [content.tool_names for content in self._contents]
 
-    def iterate_listed_rows(self) -> Iterable[Row]:
+    def iterate_listed_rows(self) -> Iterable[BrowserRow]:
         """Iterate over the cases that match the filter, folded or not, in the order of the screen."""
         for place in self._iterate_set_keys():
             yield from self.list_cases(self._sets[place])
@@ -206,11 +206,11 @@ class Browser:
         """Folded targets (with an empty eval set) and eval sets."""
         return sorted(self._folded)
 
-    def is_folded(self, row: Row) -> bool:
+    def is_folded(self, row: BrowserRow) -> bool:
         """True if the rows below this one are hidden."""
         return (row.target, row.eval_set) in self._folded
 
-    def is_edited(self, row: Row) -> bool:
+    def is_edited(self, row: BrowserRow) -> bool:
         """True if a case, or anything in a set, has unsaved edits."""
         return self._query_context.is_edited(row) if row.case is not None else self.is_set_edited(row.eval_set)
 
@@ -404,7 +404,7 @@ class Browser:
                 return row.case
         return None
 
-    def _find_start(self, rows: Sequence[Row], *, backwards: bool) -> int:
+    def _find_start(self, rows: Sequence[BrowserRow], *, backwards: bool) -> int:
         """Return where the search begins: after the selected case, or at the first case of the selected set or
         target.
         """
@@ -418,7 +418,7 @@ class Browser:
             return 0
         return inside[-1] + 1 if backwards else inside[0]
 
-    def _iterate_descendants(self, row: Row) -> Iterable[Row]:
+    def _iterate_descendants(self, row: BrowserRow) -> Iterable[BrowserRow]:
         for listed in self.list_sets(row.target):
             if row.eval_set in ("", listed.relative):
                 yield from self.list_cases(listed)
@@ -448,33 +448,33 @@ class Browser:
 
     def _rebuild(self) -> None:
         selected = self.selected_row
-        rows: list[Row] = []
+        rows: list[BrowserRow] = []
         for target in self._targets:
             below = self._build_target_rows(target)
             if below or not self.is_filtered:
-                rows.append(Row(RowKind.TARGET, safe_line(target) or "(no agent found)", target))
+                rows.append(BrowserRow(RowKind.TARGET, safe_line(target) or "(no agent found)", target))
                 if (target, "") not in self._folded:
                     rows += below
         self.rows = rows
         self._restore_cursor(selected)
         self._select_pending()
 
-    def _build_target_rows(self, target: str) -> list[Row]:
+    def _build_target_rows(self, target: str) -> list[BrowserRow]:
         sets = self.list_sets(target)
         names = [listed.short_name for listed in sets]
         times = Counter(names)
-        rows: list[Row] = []
+        rows: list[BrowserRow] = []
         for listed, name in zip(sets, names, strict=True):
             cases = self.list_cases(listed)
             if not cases and self.is_filtered:
                 continue
             label = name if times[name] == 1 else listed.relative
-            rows.append(Row(RowKind.EVAL_SET, safe_line(label), target, listed.relative, problem=listed.state))
+            rows.append(BrowserRow(RowKind.EVAL_SET, safe_line(label), target, listed.relative, problem=listed.state))
             if listed.key not in self._folded:
                 rows += cases
         return rows
 
-    def _restore_cursor(self, selected: Row | None) -> None:
+    def _restore_cursor(self, selected: BrowserRow | None) -> None:
         """Stay on the same row. If it is gone, go to a sibling, else to its set or target."""
         if selected is None or self._select_row(selected.key):
             self._clamp_cursor(self.cursor)
@@ -602,7 +602,7 @@ class Subject:
     current.
     """
 
-    row: Row | None = None
+    row: BrowserRow | None = None
     loaded: LoadedCase | None = None
     record: CaseRecord | None = None
     repeat: int | None = None

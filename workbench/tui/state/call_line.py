@@ -27,14 +27,14 @@ class InvalidCall(Exception):
     """The text is no call. The message says where, what was found, and what was expected."""
 
 
-class Call(NamedTuple):
+class TypedCall(NamedTuple):
     """A call. `arguments` is None if the text has only a name, without parentheses."""
 
     name: str
     arguments: dict[str, Any] | None
 
 
-def parse_call(text: str) -> Call:
+def parse_call(text: str) -> TypedCall:
     """Parse a call in the spelling of Python or JSON, or a call as a JSON object. Raises InvalidCall."""
     return _Parser(text).parse()
 
@@ -44,17 +44,17 @@ def format_call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(f'{_format_name(key)}={_format_value(value)}' for key, value in arguments.items())})"
 
 
-def read_call(value: Any) -> Call | None:
+def read_call(value: Any) -> TypedCall | None:
     """Read the name and the arguments of a call in the data of a case; None if one of them is unusable."""
     if not isinstance(value, dict):
         return None
     name = next((value[key] for key in NAME_KEYS if key in value), "")
     arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), None)
     is_usable = isinstance(name, str) and (not name or _is_plain_name(name))
-    return Call(name, arguments or {}) if is_usable and isinstance(arguments, dict | None) else None
+    return TypedCall(name, arguments or {}) if is_usable and isinstance(arguments, dict | None) else None
 
 
-def replace_call(value: Mapping[str, Any], call: Call) -> dict[str, Any]:
+def replace_call(value: Mapping[str, Any], call: TypedCall) -> dict[str, Any]:
     """Return the data of a call with another name and other arguments. Other members, and their order, stay."""
     new = dict(value)
     is_vertex = any(key in value for key in (NAME_KEYS[1], ARGUMENT_KEYS[1]))
@@ -87,22 +87,22 @@ class _Parser:
         self._text = text
         self._at = 0
 
-    def parse(self) -> Call:
+    def parse(self) -> TypedCall:
         self._skip_space()
         if self._peek() == "{":
             return self._parse_object()
         name = self._read_name("the name of a tool")
         self._skip_space()
         if self._is_over:
-            return Call(name, None)
+            return TypedCall(name, None)
         self._expect("(", "( or the end")
         arguments = self._parse_arguments()
         self._skip_space()
         if not self._is_over:
             self._fail("the end")
-        return Call(name, arguments)
+        return TypedCall(name, arguments)
 
-    def _parse_object(self) -> Call:
+    def _parse_object(self) -> TypedCall:
         """Parse `{"name": …, "args": …}`, as files have it."""
         data = self._read_value()
         self._skip_space()
@@ -113,7 +113,7 @@ class _Parser:
         if call is None or not call.name or unknown:
             raise InvalidCall(f'expected an object with "name" and "args"{" only" if unknown else ""}')
         has_arguments = any(data.get(key) is not None for key in ARGUMENT_KEYS)
-        return call if has_arguments else Call(call.name, None)
+        return call if has_arguments else TypedCall(call.name, None)
 
     def _parse_arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}

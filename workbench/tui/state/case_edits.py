@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.model.evalset import PERSONAS
-from workbench.tui.state.call_line import NAME_KEYS, Call, format_call, read_call, replace_call
+from workbench.tui.state.call_line import NAME_KEYS, TypedCall, format_call, read_call, replace_call
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
-    Kind,
+    OutlineKind,
+    OutlineRow,
     Place,
-    Row,
     find_spelling,
     find_value,
     get_value,
@@ -199,7 +199,7 @@ class Slot:
 
 def _fill(template: Any, hole: Place, value: Any) -> Any:
     filled = copy.deepcopy(template)
-    if isinstance(value, Call):
+    if isinstance(value, TypedCall):
         value = replace_call(get_value(filled, hole), value)
     if not hole:
         return value
@@ -220,15 +220,15 @@ def _can_be_set(data: Any, place: Place) -> bool:
 _LONGEST_CALL = 1_000  # characters; of a longer one, the row edits the name only
 
 
-def find_slot(row: Row, data: Any) -> Slot:
+def find_slot(row: OutlineRow, data: Any) -> Slot:
     """Return the slot that enter edits: the value of the row, or for a heading all of it as JSON."""
-    if row.kind is Kind.CONTENT and not _has_text(row):
+    if row.kind is OutlineKind.CONTENT and not _has_text(row):
         parts = find_spelling(row.value, "parts") if isinstance(row.value, dict) else "parts"
         if not isinstance(row.value, dict) or not row.value.get(parts):
             return _find_slot_of_empty_content(row, parts)
     if row.value_place is None:
         return find_json_slot(row, data)
-    if row.kind is Kind.CALL and row.value_place[-1] in NAME_KEYS:
+    if row.kind is OutlineKind.CALL and row.value_place[-1] in NAME_KEYS:
         place = row.value_place[:-1]
         call = read_call(get_value(data, place))
         if call is not None and call.name and len(format_call(call.name, call.arguments or {})) <= _LONGEST_CALL:
@@ -243,7 +243,7 @@ def list_personas() -> tuple[tuple[str, str], ...]:
     return tuple((name, persona.description) for name, persona in PERSONAS.items())
 
 
-def find_json_slot(row: Row, data: Any) -> Slot:
+def find_json_slot(row: OutlineRow, data: Any) -> Slot:
     """Return the slot that is edited as JSON: the arguments of a call, else the whole value of the row."""
     place = row.json_place
     if get_value(data, place) is None and place:
@@ -251,7 +251,7 @@ def find_json_slot(row: Row, data: Any) -> Slot:
     return Slot(place=place, title=f"{row.label} as JSON", input=Input.JSON)
 
 
-def make_removal(row: Row) -> RemoveValue:
+def make_removal(row: OutlineRow) -> RemoveValue:
     """Return the edit that removes the row. Raises Impossible."""
     if not row.place:
         raise Impossible("this is the whole case; delete it in the list of cases")
@@ -260,7 +260,7 @@ def make_removal(row: Row) -> RemoveValue:
     return RemoveValue(row.place)
 
 
-def make_move(row: Row, data: Any, *, by: int) -> MoveItem:
+def make_move(row: OutlineRow, data: Any, *, by: int) -> MoveItem:
     """Return the edit that moves the row in its list. Raises Impossible."""
     items = get_value(data, row.place[:-1]) if row.place else None
     if not row.is_item or not isinstance(items, list) or _is_half_of_pair(row):
@@ -272,18 +272,18 @@ def make_move(row: Row, data: Any, *, by: int) -> MoveItem:
     return MoveItem(row.place[:-1], source, target)
 
 
-def copy_item(row: Row, data: Any) -> InsertItem:
+def copy_item(row: OutlineRow, data: Any) -> InsertItem:
     """Return the edit that inserts a copy after an item. The copy of a rubric gets a new id. Raises Impossible."""
     if not row.is_item or _is_half_of_pair(row):
         raise Impossible("only items of a list, and keys of your own, can be duplicated")
     value = copy.deepcopy(get_value(data, row.place))
-    if row.kind is Kind.RUBRIC and isinstance(value, dict):
+    if row.kind is OutlineKind.RUBRIC and isinstance(value, dict):
         key = find_spelling(value, "rubric_id")
         value[key] = make_rubric_id(str(value.get(key, "rubric")), get_value(data, row.place[:-1]))
     return InsertItem(row.place[:-1], int(row.place[-1]) + 1, value)
 
 
-def copy_under_key(row: Row, data: Any, key: str) -> SetValue:
+def copy_under_key(row: OutlineRow, data: Any, key: str) -> SetValue:
     """Return the edit that copies a member of the user's JSON to another key."""
     return SetValue((*row.place[:-1], key), copy.deepcopy(get_value(data, row.place)))
 
@@ -305,11 +305,11 @@ def make_rubric_id(rubric_id: str, rubrics: Any) -> str:
     return f"{rubric_id}_{number}" if rubric_id in known else rubric_id
 
 
-def _has_text(row: Row) -> bool:
+def _has_text(row: OutlineRow) -> bool:
     return row.value_place is not None and row.input is Input.TEXT
 
 
-def _find_slot_of_empty_content(row: Row, parts: str) -> Slot:
+def _find_slot_of_empty_content(row: OutlineRow, parts: str) -> Slot:
     """Return the slot for the first text of a message that is missing or has no parts."""
     if isinstance(row.value, dict):
         return Slot(
@@ -319,7 +319,7 @@ def _find_slot_of_empty_content(row: Row, parts: str) -> Slot:
     return _make_message(row.label, role=role).as_addition(row.place).slot
 
 
-def _is_half_of_pair(row: Row) -> bool:
+def _is_half_of_pair(row: OutlineRow) -> bool:
     """Whether the row is the author or the parts of a message that the format writes as a list of these two."""
     return len(row.place) > 2 and row.place[-3] in ("intermediate_responses", "intermediateResponses")
 
@@ -392,7 +392,7 @@ _PERSONA = _NewValue("persona", Input.LINE, {"id": "", "description": "", "behav
 _SESSION = _NewValue("app name", Input.LINE, {"app_name": "", "user_id": "user", "state": {}}, ("app_name",))
 
 
-def list_additions(rows: Sequence[Row], index: int, data: Any) -> Sequence[Addition]:
+def list_additions(rows: Sequence[OutlineRow], index: int, data: Any) -> Sequence[Addition]:
     """Return what can be added with the cursor on a row: in it, after it, and in all its ancestors, nearest first."""
     found: dict[tuple[Place, str], Addition] = {}
     for row in _with_ancestors(rows, index):
@@ -403,17 +403,17 @@ def list_additions(rows: Sequence[Row], index: int, data: Any) -> Sequence[Addit
     return list(found.values())
 
 
-def add_ghost_rows(rows: Sequence[Row], data: Any) -> Sequence[Row]:
+def add_ghost_rows(rows: Sequence[OutlineRow], data: Any) -> Sequence[OutlineRow]:
     """Return the rows with a ghost row wherever a first call, a response or another turn can be added."""
-    turns = [index for index, row in enumerate(rows) if row.kind is Kind.TURN and row.is_item]
+    turns = [index for index, row in enumerate(rows) if row.kind is OutlineKind.TURN and row.is_item]
     if not turns:
         return rows
-    shown: list[Row] = list(rows[: turns[0]])
+    shown: list[OutlineRow] = list(rows[: turns[0]])
     for start, following in zip(turns, [*turns[1:], len(rows)], strict=True):
         turn = rows[start]
         end = _find_end(rows, start)
         shown += rows[start:end]
-        has_steps = any(row.kind in (Kind.CALL, Kind.EVENT) for row in rows[start:end])
+        has_steps = any(row.kind in (OutlineKind.CALL, OutlineKind.EVENT) for row in rows[start:end])
         labels = [addition.label for addition in _list_turn_additions(turn.place, data)]
         shown += [
             _make_ghost(turn, label, depth=turn.depth + 1)
@@ -426,7 +426,7 @@ def add_ghost_rows(rows: Sequence[Row], data: Any) -> Sequence[Row]:
     return shown
 
 
-def find_ghost_addition(ghost: Row, data: Any) -> Addition | None:
+def find_ghost_addition(ghost: OutlineRow, data: Any) -> Addition | None:
     """Return what a ghost row adds."""
     place, label = ghost.place[:-1], ghost.label.removeprefix("+ ")
     if label == "turn":
@@ -434,10 +434,10 @@ def find_ghost_addition(ghost: Row, data: Any) -> Addition | None:
     return next((each for each in _list_turn_additions(place, data) if each.label == label), None)
 
 
-def find_typing_row(rows: Sequence[Row], slot: Slot, data: Any) -> Row | None:
+def find_typing_row(rows: Sequence[OutlineRow], slot: Slot, data: Any) -> OutlineRow | None:
     """Return the row in which the value of a slot is typed; None if it has no row."""
     for row in rows:
-        if row.kind is Kind.GHOST:
+        if row.kind is OutlineKind.GHOST:
             turn = row.place[:-1]
             if slot.place == turn[:-1] or slot.place[: len(turn)] == turn:
                 addition = find_ghost_addition(row, data)
@@ -448,7 +448,7 @@ def find_typing_row(rows: Sequence[Row], slot: Slot, data: Any) -> Row | None:
     return None
 
 
-def add_typing_row(rows: Sequence[Row], slot: Slot) -> tuple[Sequence[Row], Row]:
+def add_typing_row(rows: Sequence[OutlineRow], slot: Slot) -> tuple[Sequence[OutlineRow], OutlineRow]:
     """Return the rows with a ghost row for a new value, after the item before it or at the end of its parent."""
     before = (*slot.place, slot.index - 1) if slot.index else None
     near = before or slot.place[:-1]
@@ -458,19 +458,19 @@ def add_typing_row(rows: Sequence[Row], slot: Slot) -> tuple[Sequence[Row], Row]
     if start is not None:
         depth, end = rows[start].depth + (rows[start].place != before), _find_end(rows, start)
     label = f"+ {slot.title}"
-    new = Row(place=(*slot.place, label), kind=Kind.GHOST, depth=depth, label=label, value=None)
+    new = OutlineRow(place=(*slot.place, label), kind=OutlineKind.GHOST, depth=depth, label=label, value=None)
     return (*rows[:end], new, *rows[end:]), new
 
 
-def _find_end(rows: Sequence[Row], start: int) -> int:
+def _find_end(rows: Sequence[OutlineRow], start: int) -> int:
     """Return the index after the last row inside the row at `start`."""
     depth = rows[start].depth
     return next((index for index in range(start + 1, len(rows)) if rows[index].depth <= depth), len(rows))
 
 
-def _make_ghost(turn: Row, label: str, *, depth: int) -> Row:
+def _make_ghost(turn: OutlineRow, label: str, *, depth: int) -> OutlineRow:
     label = f"+ {label}"
-    return Row(place=(*turn.place, label), kind=Kind.GHOST, depth=depth, label=label, value=None)
+    return OutlineRow(place=(*turn.place, label), kind=OutlineKind.GHOST, depth=depth, label=label, value=None)
 
 
 def list_set_additions(header: dict[str, Any]) -> Sequence[Addition]:
@@ -487,7 +487,7 @@ def list_set_additions(header: dict[str, Any]) -> Sequence[Addition]:
     )
 
 
-def _with_ancestors(rows: Sequence[Row], index: int) -> Iterator[Row]:
+def _with_ancestors(rows: Sequence[OutlineRow], index: int) -> Iterator[OutlineRow]:
     if not rows:
         return
     row = rows[index]
@@ -499,11 +499,11 @@ def _with_ancestors(rows: Sequence[Row], index: int) -> Iterator[Row]:
             depth = above.depth
 
 
-def _list_row_additions(row: Row, data: Any) -> Iterator[Addition]:
+def _list_row_additions(row: OutlineRow, data: Any) -> Iterator[Addition]:
     inner = _INNER_ADDITIONS.get(row.kind)
     if inner is not None:
         yield from inner(row.place, data)
-    elif row.kind in (Kind.FREE, Kind.STATE):
+    elif row.kind in (OutlineKind.FREE, OutlineKind.STATE):
         yield from _list_free_additions(row, data)
     if row.is_item:
         place, index = row.place[:-1], int(row.place[-1]) + 1
@@ -511,30 +511,30 @@ def _list_row_additions(row: Row, data: Any) -> Iterator[Addition]:
             yield new.as_addition(place, index)
 
 
-def _siblings(row: Row, data: Any) -> Sequence[_NewValue]:
+def _siblings(row: OutlineRow, data: Any) -> Sequence[_NewValue]:
     """Return the new values that can follow an item: values of its own kind."""
     is_part = len(row.place) > 1 and row.place[-2] == "parts"
     place = row.place[:-1]
     match row.kind:
-        case Kind.TURN:
+        case OutlineKind.TURN:
             return [_choose_turn(data)]
-        case Kind.CALL:
+        case OutlineKind.CALL:
             return [_CALL_PART if is_part else _choose_call(data, place)]
-        case Kind.TOOL_RESPONSE:
+        case OutlineKind.TOOL_RESPONSE:
             return [_RESPONSE_PART if is_part else _RESPONSE]
-        case Kind.MESSAGE:
+        case OutlineKind.MESSAGE:
             return [_choose_message(data)]
-        case Kind.EVENT:
+        case OutlineKind.EVENT:
             return _make_events(data, place)
-        case Kind.PART:
+        case OutlineKind.PART:
             return [_TEXT_PART]
-        case Kind.RUBRIC:
+        case OutlineKind.RUBRIC:
             return [_make_rubric("rubric", data, place, int(row.place[-1]) + 1)]
-        case Kind.BEHAVIOUR:
+        case OutlineKind.BEHAVIOUR:
             return [_BEHAVIOUR]
-        case Kind.FIELD if row.input is Input.TEXT:
+        case OutlineKind.FIELD if row.input is Input.TEXT:
             return [_NewValue(row.label, Input.TEXT)]
-        case Kind.FREE:
+        case OutlineKind.FREE:
             return [_NewValue("item", Input.VALUE)]
         case _:
             return []
@@ -727,24 +727,24 @@ def _list_behaviour_additions(place: Place, data: Any) -> Iterator[Addition]:
         yield _NewValue(label, Input.TEXT).as_last_item((*place, key), data)
 
 
-_INNER_ADDITIONS: dict[Kind, Callable[[Place, Any], Iterator[Addition]]] = {
-    Kind.TURN: _list_turn_additions,
-    Kind.CONTENT: _list_content_additions,
-    Kind.CALL: _list_call_additions,
-    Kind.TOOL_RESPONSE: _list_tool_response_additions,
-    Kind.MESSAGE: _list_message_additions,
-    Kind.EVENT: _list_event_additions,
-    Kind.RUBRIC: _list_rubric_additions,
-    Kind.SESSION: _list_session_additions,
-    Kind.SCENARIO: _list_scenario_additions,
-    Kind.PERSONA: _list_persona_additions,
-    Kind.BEHAVIOUR: _list_behaviour_additions,
+_INNER_ADDITIONS: dict[OutlineKind, Callable[[Place, Any], Iterator[Addition]]] = {
+    OutlineKind.TURN: _list_turn_additions,
+    OutlineKind.CONTENT: _list_content_additions,
+    OutlineKind.CALL: _list_call_additions,
+    OutlineKind.TOOL_RESPONSE: _list_tool_response_additions,
+    OutlineKind.MESSAGE: _list_message_additions,
+    OutlineKind.EVENT: _list_event_additions,
+    OutlineKind.RUBRIC: _list_rubric_additions,
+    OutlineKind.SESSION: _list_session_additions,
+    OutlineKind.SCENARIO: _list_scenario_additions,
+    OutlineKind.PERSONA: _list_persona_additions,
+    OutlineKind.BEHAVIOUR: _list_behaviour_additions,
 }
 
 
-def _list_free_additions(row: Row, data: Any) -> Iterator[Addition]:
+def _list_free_additions(row: OutlineRow, data: Any) -> Iterator[Addition]:
     value = get_value(data, row.place)
-    if isinstance(value, dict) or (value is None and row.kind is Kind.STATE):
+    if isinstance(value, dict) or (value is None and row.kind is OutlineKind.STATE):
         yield _make_member(data, row.place, f"key in {row.label}")
     elif isinstance(value, list):
         yield _NewValue(f"item of {row.label}", Input.VALUE).as_last_item(row.place, data)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.model.text import neutralise
 from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.settings import FILE_NAME
-from workbench.tui.state.browser_list import CaseContents, Freshness, ListedSet, Marks, Row
+from workbench.tui.state.browser_list import BrowserRow, CaseContents, Freshness, ListedSet, Marks
 from workbench.tui.state.case_status import FAILING_STATES, CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
 
@@ -206,7 +206,7 @@ _RANKS = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 _DIGITS = re.compile(r"(\d{1,18})")
 
 
-def sort_rows(rows: Sequence[Row], order: Order, board: StatusBoard) -> Sequence[Row]:
+def sort_rows(rows: Sequence[BrowserRow], order: Order, board: StatusBoard) -> Sequence[BrowserRow]:
     """Sort the rows of cases. Rows that compare equal stay in file order."""
     if order is Order.FILE:
         return rows
@@ -248,7 +248,7 @@ _MEASURES: dict[Order, Callable[[CaseRecord | None], Any]] = {
 
 # Matching cases against a query.
 
-Test = Callable[[Row], bool]
+Test = Callable[[BrowserRow], bool]
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ class QueryContext:
     freshness: Freshness
     edited: Mapping[str, Collection[str]]
 
-    def is_edited(self, row: Row) -> bool:
+    def is_edited(self, row: BrowserRow) -> bool:
         """True if a case has unsaved edits."""
         return row.case is not None and row.case.eval_id in self.edited.get(row.eval_set, ())
 
@@ -286,7 +286,7 @@ class QueryContext:
         return lambda row: row.case is not None and self.freshness.is_stale(row.case)
 
     def _compile_states(self, wanted: frozenset[CaseState]) -> Test:
-        def test(row: Row) -> bool:
+        def test(row: BrowserRow) -> bool:
             record = None if row.case is None else self.board.get_record(row.case)
             return (CaseState.NOT_RUN if record is None else record.state) in wanted
 
@@ -295,7 +295,7 @@ class QueryContext:
     def _compile_content(self, query: Query) -> Test:
         words, tools, contents = query.words, query.tools, self.contents
 
-        def test(row: Row) -> bool:
+        def test(row: BrowserRow) -> bool:
             content = None if row.case is None else contents.get(row.case)
             if content is None:  # not read yet, or not readable: only its id is known
                 label = row.label.casefold()

@@ -77,7 +77,7 @@ def normalize_place(place: Place) -> Place:
 # The rows of the editor. A row shows one value of a case, or is the heading of an object or list.
 
 
-class Kind(StrEnum):
+class OutlineKind(StrEnum):
     """The kind of value that a row shows. It decides what can be added there."""
 
     TURN = "turn"
@@ -110,7 +110,7 @@ class Input(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class OutlineRow:
     """One row of the outline.
 
     Deleting, duplicating and moving act on `place`. Enter edits `value_place`, which may be deeper: the only text of a
@@ -119,7 +119,7 @@ class Row:
     """
 
     place: Place
-    kind: Kind
+    kind: OutlineKind
     depth: int
     label: str
     value: Any
@@ -141,7 +141,7 @@ class Row:
     @property
     def is_key(self) -> bool:
         """Whether the user defines the key of the row and can rename it."""
-        return self.kind is Kind.FREE and bool(self.place) and isinstance(self.place[-1], str)
+        return self.kind is OutlineKind.FREE and bool(self.place) and isinstance(self.place[-1], str)
 
 
 class JsonNode(NamedTuple):
@@ -200,16 +200,16 @@ _LABELS = {
     "thought_signature": "thought signature",
 }
 
-Builder = Callable[..., Iterator[Row]]
+Builder = Callable[..., Iterator[OutlineRow]]
 """Builds the rows of a node: `builder(node, depth=…)`."""
 
 
-def _field_rows(node: JsonNode, *, label: str, depth: int, input: Input = Input.LINE) -> Iterator[Row]:
+def _field_rows(node: JsonNode, *, label: str, depth: int, input: Input = Input.LINE) -> Iterator[OutlineRow]:
     """Build the row of a value that the format defines. A value of another type is shown as the user's own JSON."""
     if _matches_input(input, node.value):
-        yield Row(
+        yield OutlineRow(
             place=node.place,
-            kind=Kind.FIELD,
+            kind=OutlineKind.FIELD,
             depth=depth,
             label=label,
             value=node.value,
@@ -218,16 +218,16 @@ def _field_rows(node: JsonNode, *, label: str, depth: int, input: Input = Input.
             json_place=node.place,
         )
     else:
-        yield from _free_rows(node, label=label, depth=depth, kind=Kind.FIELD)
+        yield from _free_rows(node, label=label, depth=depth, kind=OutlineKind.FIELD)
 
 
 def _free_rows(
-    node: JsonNode, *, label: str | None = None, depth: int, kind: Kind = Kind.FREE, level: int = 0
-) -> Iterator[Row]:
+    node: JsonNode, *, label: str | None = None, depth: int, kind: OutlineKind = OutlineKind.FREE, level: int = 0
+) -> Iterator[OutlineRow]:
     """Build the rows of any JSON: an object key by key, a list item by item."""
     value = node.value
     has_rows = isinstance(value, dict | list) and bool(value) and level < DEEPEST
-    yield Row(
+    yield OutlineRow(
         place=node.place,
         kind=kind,
         depth=depth,
@@ -241,25 +241,25 @@ def _free_rows(
         yield from _inner_rows(node, depth=depth + 1, level=level + 1)
 
 
-def _inner_rows(node: JsonNode, *, depth: int, level: int = 0) -> Iterator[Row]:
+def _inner_rows(node: JsonNode, *, depth: int, level: int = 0) -> Iterator[OutlineRow]:
     """Build the rows of what an object or list holds, without a row for itself."""
     steps: Any = node.value if isinstance(node.value, dict) else range(len(node.value))
     for step in steps:
         yield from _free_rows(node.child(step), depth=depth, level=level)
 
 
-def _item_rows(node: JsonNode, item: Builder, *, label: str, depth: int) -> Iterator[Row]:
+def _item_rows(node: JsonNode, item: Builder, *, label: str, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of the items of a list. An empty list, or a value that is no list, is one row."""
     if not isinstance(node.value, list) or not node.value:
-        yield from _free_rows(node, label=label, depth=depth, kind=Kind.FIELD)
+        yield from _free_rows(node, label=label, depth=depth, kind=OutlineKind.FIELD)
         return
     for index in range(len(node.value)):
         yield from item(node.child(index), depth=depth)
 
 
 def _member_rows(
-    members: Members, builders: Mapping[str, Builder], *, depth: int, unknown: Kind = Kind.FIELD
-) -> Iterator[Row]:
+    members: Members, builders: Mapping[str, Builder], *, depth: int, unknown: OutlineKind = OutlineKind.FIELD
+) -> Iterator[OutlineRow]:
     """Build the rows of members: those with a builder in the order of the builders, then the unknown ones."""
     for key, build in builders.items():
         if (found := members.take(key)) is not None:
@@ -281,10 +281,10 @@ def _matches_input(input: Input, value: Any) -> bool:
 
 
 def _titled_row(
-    node: JsonNode, title: JsonNode, *, kind: Kind, label: str, depth: int, covered: tuple[Place, ...] = ()
-) -> Row:
+    node: JsonNode, title: JsonNode, *, kind: OutlineKind, label: str, depth: int, covered: tuple[Place, ...] = ()
+) -> OutlineRow:
     """Build the heading of an object that shows one of its texts."""
-    return Row(
+    return OutlineRow(
         place=node.place,
         kind=kind,
         depth=depth,
@@ -313,15 +313,15 @@ class Shape:
     title, or another value, is shown as the user's own JSON of the kind `otherwise`.
     """
 
-    kind: Kind
+    kind: OutlineKind
     label: str
     builders: Mapping[str, Builder]
     title: str | None = None
-    unknown: Kind = Kind.FIELD
-    otherwise: Kind | None = None
+    unknown: OutlineKind = OutlineKind.FIELD
+    otherwise: OutlineKind | None = None
     is_numbered: bool = False  # whether the label ends with the position in the list
 
-    def rows(self, node: JsonNode, *, depth: int) -> Iterator[Row]:
+    def rows(self, node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
         """Build the rows of an object."""
         label = f"{self.label} {int(node.place[-1]) + 1}" if self.is_numbered else self.label
         members = Members(node) if isinstance(node.value, dict) else None
@@ -332,7 +332,7 @@ class Shape:
         if title is not None:
             yield _titled_row(node, title, kind=self.kind, label=label, depth=depth)
         else:
-            yield Row(
+            yield OutlineRow(
                 place=node.place, kind=self.kind, depth=depth, label=label, value=node.value, json_place=node.place
             )
         yield from _member_rows(members, self.builders, depth=depth + 1, unknown=self.unknown)
@@ -344,10 +344,10 @@ _CALL_NAMES = ("name", "tool_name")
 _CALL_ARGUMENTS = ("args", "tool_input")
 
 
-def _content_rows(node: JsonNode, *, label: str, role: str, depth: int) -> Iterator[Row]:
+def _content_rows(node: JsonNode, *, label: str, role: str, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of a message. A message of one text is one row. The label implies the role `role`."""
     if not isinstance(node.value, dict):
-        kind = Kind.CONTENT if node.value is None else Kind.FIELD
+        kind = OutlineKind.CONTENT if node.value is None else OutlineKind.FIELD
         yield from _free_rows(node, label=label, depth=depth, kind=kind)
         return
     members = Members(node, skip_null=True)
@@ -356,9 +356,9 @@ def _content_rows(node: JsonNode, *, label: str, role: str, depth: int) -> Itera
     covered = members.null_places
     if own_role is not None and is_role_implied:
         covered = (*covered, own_role.place)
-    heading = Row(
+    heading = OutlineRow(
         place=node.place,
-        kind=Kind.CONTENT,
+        kind=OutlineKind.CONTENT,
         depth=depth,
         label=label,
         value=node.value,
@@ -394,18 +394,18 @@ def _find_only_text(parts: JsonNode | None) -> tuple[JsonNode, tuple[Place, ...]
     return (text, members.null_places) if text is not None and isinstance(text.value, str) else None
 
 
-def _part_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _part_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of a part, labelled by its content: a text, a thought, a call, a tool response, a file."""
     if not isinstance(node.value, dict):
-        yield from _free_rows(node, label="part", depth=depth, kind=Kind.PART)
+        yield from _free_rows(node, label="part", depth=depth, kind=OutlineKind.PART)
         return
     members = Members(node, skip_null=True)
     count, covered = len(members), members.null_places
     text, thought = members.take("text"), members.take("thought")
     call, response = members.take("function_call"), members.take("function_response")
-    row = Row(
+    row = OutlineRow(
         place=node.place,
-        kind=Kind.PART,
+        kind=OutlineKind.PART,
         depth=depth,
         label="part",
         value=node.value,
@@ -439,16 +439,16 @@ _parts_rows = _list(_part_rows, label="parts")
 
 
 def _named_rows(
-    node: JsonNode, *, kind: Kind, label: str, names: tuple[str, ...], bodies: tuple[str, ...], body_label: str,
+    node: JsonNode, *, kind: OutlineKind, label: str, names: tuple[str, ...], bodies: tuple[str, ...], body_label: str,
     depth: int, place: Place | None = None, covered: tuple[Place, ...] = (),
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[OutlineRow]:  # fmt: skip
     """Build the rows of a call or a tool response: its name, then the user's object key by key.
 
     `place` is deleted with it: the part that it is in.
     """
     if not node.value:
         covered = (*covered, node.place)
-    row = Row(
+    row = OutlineRow(
         place=place if place is not None else node.place,
         kind=kind,
         depth=depth,
@@ -457,7 +457,7 @@ def _named_rows(
         covered=covered,
         json_place=node.place,
     )
-    if isinstance(node.value, str) and kind is Kind.CALL:
+    if isinstance(node.value, str) and kind is OutlineKind.CALL:
         yield replace(row, value_place=node.place, input=Input.LINE)
         return
     if not isinstance(node.value, dict):
@@ -466,28 +466,28 @@ def _named_rows(
     members = Members(node, skip_null=True)
     row = replace(row, covered=(*covered, *members.null_places))
     name, body = members.take(*names), members.take(*bodies)
-    rows: list[Row] = []
+    rows: list[OutlineRow] = []
     if name is None or isinstance(name.value, str):
         row = replace(row, value=name.value if name is not None else "", input=Input.LINE)
         row = replace(row, value_place=name.place if name is not None else (*node.place, names[0]))
     else:
-        rows += _free_rows(name, depth=depth + 1, kind=Kind.FIELD)
+        rows += _free_rows(name, depth=depth + 1, kind=OutlineKind.FIELD)
     if body is not None and isinstance(body.value, dict):
         row = replace(row, json_place=body.place, covered=row.covered if body.value else (*row.covered, body.place))
         rows += _inner_rows(body, depth=depth + 1)
     elif body is not None:
-        rows += _free_rows(body, label=body_label, depth=depth + 1, kind=Kind.FIELD)
+        rows += _free_rows(body, label=body_label, depth=depth + 1, kind=OutlineKind.FIELD)
     yield row
     yield from rows
     yield from _member_rows(members, {"id": _field("call id")}, depth=depth + 1)
 
 
 _call_rows = partial(
-    _named_rows, kind=Kind.CALL, label="call", names=_CALL_NAMES, bodies=_CALL_ARGUMENTS, body_label="arguments"
+    _named_rows, kind=OutlineKind.CALL, label="call", names=_CALL_NAMES, bodies=_CALL_ARGUMENTS, body_label="arguments"
 )
 _tool_response_rows = partial(
     _named_rows,
-    kind=Kind.TOOL_RESPONSE,
+    kind=OutlineKind.TOOL_RESPONSE,
     label="tool response",
     names=("name",),
     bodies=("response",),
@@ -495,10 +495,10 @@ _tool_response_rows = partial(
 )
 
 
-def _message_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _message_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of a sub-agent's message: a pair of author and parts, or an object with author, parts and text."""
     value = node.value
-    title = partial(_titled_row, node, kind=Kind.MESSAGE, label="sub-agent", depth=depth)
+    title = partial(_titled_row, node, kind=OutlineKind.MESSAGE, label="sub-agent", depth=depth)
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):
         yield title(node.child(0))
         yield from _parts_rows(node.child(1), depth=depth + 1)
@@ -506,7 +506,7 @@ def _message_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     members = Members(node) if isinstance(value, dict) else None
     author = members.take("author") if members is not None else None
     if members is None or author is None or not isinstance(author.value, str):
-        yield from _free_rows(node, label="sub-agent", depth=depth, kind=Kind.MESSAGE)
+        yield from _free_rows(node, label="sub-agent", depth=depth, kind=OutlineKind.MESSAGE)
         return
     yield title(author)
     builders: dict[str | int, Builder] = {"parts": _parts_rows, "text": _field("text", Input.TEXT)}
@@ -515,61 +515,61 @@ def _message_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
         yield from build(member, depth=depth + 1)
 
 
-def _event_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _event_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of an event: its author, then its parts."""
     members = Members(node) if isinstance(node.value, dict) else None
     author = members.take("author") if members is not None else None
     if members is None or author is None or not isinstance(author.value, str):
-        yield from _free_rows(node, label="event", depth=depth, kind=Kind.EVENT)
+        yield from _free_rows(node, label="event", depth=depth, kind=OutlineKind.EVENT)
         return
     rows, covered = _event_body(members.take("content"), depth=depth + 1)
-    yield _titled_row(node, author, kind=Kind.EVENT, label="event", depth=depth, covered=covered)
+    yield _titled_row(node, author, kind=OutlineKind.EVENT, label="event", depth=depth, covered=covered)
     yield from rows
-    yield from _member_rows(members, {}, depth=depth + 1, unknown=Kind.FREE)
+    yield from _member_rows(members, {}, depth=depth + 1, unknown=OutlineKind.FREE)
 
 
-def _event_body(node: JsonNode | None, *, depth: int) -> tuple[list[Row], tuple[Place, ...]]:
+def _event_body(node: JsonNode | None, *, depth: int) -> tuple[list[OutlineRow], tuple[Place, ...]]:
     """Build the rows of an event's content; also return the places that need no row, as their values are implied."""
     if node is None:
         return [], ()
     if not isinstance(node.value, dict):
-        return list(_free_rows(node, depth=depth, kind=Kind.FIELD)), ()
+        return list(_free_rows(node, depth=depth, kind=OutlineKind.FIELD)), ()
     if not node.value:
         return [], (node.place,)
     members = Members(node)
     parts, role = members.take("parts"), members.take("role")
     covered: tuple[Place, ...] = ()
-    rows: list[Row] = []
+    rows: list[OutlineRow] = []
     if role is not None and role.value in ("model", "user"):
         covered = (role.place,)
     elif role is not None:
         rows += _field_rows(role, label="role", depth=depth)
     if parts is not None:
         rows += _parts_rows(parts, depth=depth)
-    rows += _member_rows(members, {}, depth=depth, unknown=Kind.FREE)
+    rows += _member_rows(members, {}, depth=depth, unknown=OutlineKind.FREE)
     return rows, covered
 
 
 # The format as shapes: the order in which members are shown, and how. Every value of the file has its row.
 
 
-def _intermediate_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _intermediate_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of what happens before the response: calls, tool responses and sub-agents, or the events."""
     if isinstance(node.value, dict) and node.value:
         yield from _member_rows(Members(node), _INTERMEDIATE, depth=depth)
     else:
-        yield from _free_rows(node, label="intermediate data", depth=depth, kind=Kind.FIELD)
+        yield from _free_rows(node, label="intermediate data", depth=depth, kind=OutlineKind.FIELD)
 
 
-def _rubric_content_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _rubric_content_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     text = Members(node).take("text_property") if isinstance(node.value, dict) else None
     if text is not None and len(node.value) == 1:
         yield from _field_rows(text, label="says", depth=depth, input=Input.TEXT)
     else:
-        yield from _free_rows(node, label="content", depth=depth, kind=Kind.FIELD)
+        yield from _free_rows(node, label="content", depth=depth, kind=OutlineKind.FIELD)
 
 
-def _persona_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
+def _persona_rows(node: JsonNode, *, depth: int) -> Iterator[OutlineRow]:
     """Build the rows of a persona: its id alone, or the whole persona."""
     is_id = isinstance(node.value, str)
     yield from _field_rows(node, label="persona", depth=depth) if is_id else _PERSONA.rows(node, depth=depth)
@@ -582,7 +582,7 @@ _INTERMEDIATE = {
     "invocation_events": _list(_event_rows, label="events"),
 }
 _RUBRIC = Shape(
-    kind=Kind.RUBRIC,
+    kind=OutlineKind.RUBRIC,
     label="rubric",
     title="rubric_id",
     builders={
@@ -592,7 +592,7 @@ _RUBRIC = Shape(
     },
 )
 _TURN = Shape(
-    kind=Kind.TURN,
+    kind=OutlineKind.TURN,
     label="turn",
     is_numbered=True,
     builders={
@@ -605,7 +605,7 @@ _TURN = Shape(
     },
 )
 _BEHAVIOUR = Shape(
-    kind=Kind.BEHAVIOUR,
+    kind=OutlineKind.BEHAVIOUR,
     label="behaviour",
     title="name",
     builders={
@@ -615,7 +615,7 @@ _BEHAVIOUR = Shape(
     },
 )
 _PERSONA = Shape(
-    kind=Kind.PERSONA,
+    kind=OutlineKind.PERSONA,
     label="persona",
     title="id",
     builders={
@@ -624,9 +624,9 @@ _PERSONA = Shape(
     },
 )
 _SCENARIO = Shape(
-    kind=Kind.SCENARIO,
+    kind=OutlineKind.SCENARIO,
     label="scenario",
-    otherwise=Kind.FIELD,
+    otherwise=OutlineKind.FIELD,
     builders={
         "starting_prompt": _field("starting prompt", Input.TEXT),
         "conversation_plan": _field("plan", Input.TEXT),
@@ -634,14 +634,14 @@ _SCENARIO = Shape(
     },
 )
 _SESSION = Shape(
-    kind=Kind.SESSION,
+    kind=OutlineKind.SESSION,
     label="session",
-    unknown=Kind.FREE,
+    unknown=OutlineKind.FREE,
     builders={
         "app_name": _field("app name"),
         "user_id": _field("user id"),
         "session_id": _field("session id"),
-        "state": partial(_free_rows, label="state", kind=Kind.STATE),
+        "state": partial(_free_rows, label="state", kind=OutlineKind.STATE),
     },
 )
 _CASE: Mapping[str, Builder] = {
@@ -649,7 +649,7 @@ _CASE: Mapping[str, Builder] = {
     "conversation": _list(_TURN.rows, label="conversation"),
     "conversation_scenario": _SCENARIO.rows,
     "session_input": _SESSION.rows,
-    "final_session_state": partial(_free_rows, label="final state", kind=Kind.STATE),
+    "final_session_state": partial(_free_rows, label="final state", kind=OutlineKind.STATE),
     "rubrics": _list(_RUBRIC.rows, label="rubrics"),
     "creation_timestamp": _field("created", Input.NUMBER),
 }
@@ -660,7 +660,7 @@ _EVAL_SET: Mapping[str, Builder] = {
     "creation_timestamp": _field("created", Input.NUMBER),
 }
 _LEGACY_TURN = Shape(
-    kind=Kind.TURN,
+    kind=OutlineKind.TURN,
     label="turn",
     is_numbered=True,
     builders={
@@ -674,26 +674,26 @@ _LEGACY_CASE: Mapping[str, Builder] = {
     "name": _field("eval id"),
     "data": _list(_LEGACY_TURN.rows, label="turns"),
     "initial_session": _SESSION.rows,
-    "initial_state": partial(_free_rows, label="state", kind=Kind.STATE),
+    "initial_state": partial(_free_rows, label="state", kind=OutlineKind.STATE),
 }
 
 
-def case_rows(data: Any) -> Sequence[Row]:
+def case_rows(data: Any) -> Sequence[OutlineRow]:
     """Build the rows of a case of the current format."""
     if not isinstance(data, dict) or not data:
-        return list(_free_rows(JsonNode(data, ()), label="case", depth=0, kind=Kind.FIELD))
-    return list(_member_rows(Members(JsonNode(data, ())), _CASE, depth=0, unknown=Kind.FREE))
+        return list(_free_rows(JsonNode(data, ()), label="case", depth=0, kind=OutlineKind.FIELD))
+    return list(_member_rows(Members(JsonNode(data, ())), _CASE, depth=0, unknown=OutlineKind.FREE))
 
 
-def set_rows(header: dict[str, Any]) -> Sequence[Row]:
+def set_rows(header: dict[str, Any]) -> Sequence[OutlineRow]:
     """Build the rows of an eval set without its cases."""
-    return list(_member_rows(Members(JsonNode(header, ())), _EVAL_SET, depth=0, unknown=Kind.FREE))
+    return list(_member_rows(Members(JsonNode(header, ())), _EVAL_SET, depth=0, unknown=OutlineKind.FREE))
 
 
-def legacy_rows(data: Any) -> Sequence[Row]:
+def legacy_rows(data: Any) -> Sequence[OutlineRow]:
     """Build the rows of a case of an old format: a list of turns, or a named eval with its turns."""
     if isinstance(data, list) and data:
         return list(_item_rows(JsonNode(data, ()), _LEGACY_TURN.rows, label="turns", depth=0))
     if not isinstance(data, dict):
-        return list(_free_rows(JsonNode(data, ()), label="turns", depth=0, kind=Kind.FIELD))
-    return list(_member_rows(Members(JsonNode(data, ())), _LEGACY_CASE, depth=0, unknown=Kind.FREE))
+        return list(_free_rows(JsonNode(data, ()), label="turns", depth=0, kind=OutlineKind.FIELD))
+    return list(_member_rows(Members(JsonNode(data, ())), _LEGACY_CASE, depth=0, unknown=OutlineKind.FREE))

@@ -189,7 +189,7 @@ class ResultLocation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RepeatOutcome:
     """Outcome of one repeat. `state` is that of a case with this outcome alone.
 
     `result` may be None if the history has it: it is then read when the case is selected. `location`: None if the
@@ -236,19 +236,19 @@ class CaseRecord:
 
     key: CaseKey
     state: CaseState = CaseState.NOT_RUN
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[int, RepeatOutcome] = field(default_factory=dict)
     turns: dict[int, list[TurnResult]] = field(default_factory=dict)
     spans: dict[int, list[Span]] = field(default_factory=dict)
     pending_user_messages: dict[int, Content] = field(default_factory=dict)
-    previous_outcomes: dict[int, Outcome] = field(default_factory=dict)
-    reused_verdicts: dict[int, Outcome] = field(default_factory=dict)
+    previous_outcomes: dict[int, RepeatOutcome] = field(default_factory=dict)
+    reused_verdicts: dict[int, RepeatOutcome] = field(default_factory=dict)
     live_samples: Sequence[CaseStatus] = ()
     pending_jobs: int = 0  # unfinished jobs of the current run
     has_newest_outcomes: bool = True  # False from the start of a run until its first event about the case
     result_number: int = 0  # sequence number of its newest result within this session; 0: none in this session
 
     @property
-    def verdicts(self) -> Mapping[int, Outcome]:
+    def verdicts(self) -> Mapping[int, RepeatOutcome]:
         """Outcomes that determine the state, by repeat."""
         return self.reused_verdicts or self.outcomes
 
@@ -323,7 +323,7 @@ class StatusBoard:
         self._stale_counts: defaultdict[Group, Counter[CaseState]] = defaultdict(Counter)
         self._stale: set[CaseKey] = set()  # also of cases that are not listed
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
-        self._unlisted_outcomes: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that are not listed yet
+        self._unlisted_outcomes: dict[CaseKey, dict[int, RepeatOutcome]] = {}  # of cases that are not listed yet
         self._result_count = 0  # of this session
         self._cases_with_earlier_verdict: set[CaseKey] = set()  # their verdict is not the newest in the history
         self._held_results: dict[
@@ -499,7 +499,7 @@ class StatusBoard:
 
         Return the case if it is listed.
         """
-        outcome = Outcome(
+        outcome = RepeatOutcome(
             result.status,
             get_state(result),
             result.agent_seconds,
@@ -651,12 +651,12 @@ class StatusBoard:
                     self._stale_counts[group][state] += change
 
 
-def _convert_stored_jobs(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
+def _convert_stored_jobs(stored: Iterable[StoredJob]) -> dict[int, RepeatOutcome]:
     return {job.key.repeat: _convert_stored_job(job) for job in stored}
 
 
-def _convert_stored_job(job: StoredJob) -> Outcome:
-    return Outcome(
+def _convert_stored_job(job: StoredJob) -> RepeatOutcome:
+    return RepeatOutcome(
         job.status,
         get_state(job),
         job.agent_seconds,
@@ -668,12 +668,12 @@ def _convert_stored_job(job: StoredJob) -> Outcome:
     )
 
 
-def _make_outcome(event: CaseFinished, run_id: str) -> Outcome:
+def _make_outcome(event: CaseFinished, run_id: str) -> RepeatOutcome:
     is_played = event.status in (CaseStatus.NOT_EVALUATED, CaseStatus.ERROR) and not event.is_judged
     place = (
         ResultLocation(run_id, JobKey(case=event.case, repeat=event.repeat)) if run_id and event.in_history else None
     )
-    return Outcome(
+    return RepeatOutcome(
         event.status,
         get_state(event.result),
         event.result.agent_seconds,

@@ -15,22 +15,22 @@ from typing import Any, ClassVar, Generic, TypeVar
 from workbench.engine.ablation import Ablated
 from workbench.engine.case_variants import Variant, explain_changed_files
 from workbench.engine.shrinking import (
+    CandidateOutcome,
+    CasePart,
     Failing,
-    Part,
     ShrinkStep,
     Shrunk,
     explain_outcome,
     explain_untried,
     format_numbers,
 )
-from workbench.engine.shrinking import Outcome as VariantOutcome
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_duration, redact
 from workbench.report.bisect_report import (
     BisectReport,
+    BisectStep,
     Commit,
-    Outcome,
-    Step,
+    CommitOutcome,
     bisect_lines,
     describe_step,
     describe_work,
@@ -57,9 +57,9 @@ from workbench.tui.state.text_layout import (
 # The search for the commit that turned a case red: a row for each commit that was looked at.
 
 COMMIT_SYMBOLS = {
-    Outcome.PASSED: ("✓", Style.PASSED),
-    Outcome.FAILED: ("✗", Style.FAILED),
-    Outcome.SKIPPED: ("-", Style.MUTED),
+    CommitOutcome.PASSED: ("✓", Style.PASSED),
+    CommitOutcome.FAILED: ("✗", Style.FAILED),
+    CommitOutcome.SKIPPED: ("-", Style.MUTED),
 }
 UNSAVED_EDITS = "the case has unsaved edits, which the search uses"
 _SHOWN_SUBJECT = 40  # characters of a commit in the head
@@ -74,7 +74,7 @@ class BisectSteps(ListRows):
     def __init__(self, case: CaseKey) -> None:
         self._case = case
         self._began = time.monotonic()
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, BisectStep] = {}
         self._executing: Commit | None = None
         self._report: BisectReport | None = None
         self.problem = ""
@@ -82,7 +82,7 @@ class BisectSteps(ListRows):
     def __len__(self) -> int:
         return len(self._steps) + (self._report is not None)
 
-    def add(self, step: Step) -> None:
+    def add(self, step: BisectStep) -> None:
         """Add a commit, or what else is now known of one. The cursor follows the newest unless the user moved it."""
         is_at_end = self.cursor >= len(self) - 1
         self._executing = None
@@ -105,13 +105,13 @@ class BisectSteps(ListRows):
         return self._report is None and not self.problem
 
     @property
-    def selected_step(self) -> Step | None:
+    def selected_step(self) -> BisectStep | None:
         """Commit under the cursor; None on the result."""
         number = self.cursor - (self._report is not None)
         return list(self._steps.values())[number] if 0 <= number < len(self._steps) else None
 
     @property
-    def found_step(self) -> Step | None:
+    def found_step(self) -> BisectStep | None:
         """Commit that was found."""
         found = self._report.found if self._report is not None else None
         return None if found is None else self._steps.get(found.id)
@@ -201,7 +201,7 @@ def _format_wait(since: float) -> str:
     return f"   {seconds} s" if seconds < _MINUTE else f"   {format_duration(seconds)}"
 
 
-def _describe_commit(step: Step) -> Iterator[Block]:
+def _describe_commit(step: BisectStep) -> Iterator[Block]:
     commit = step.commit
     yield Paragraph.from_text(f"{commit.id}", Style.HEADING)
     yield Paragraph.from_text(f"{commit.date[:10]}  {safe_line(commit.author)}", Style.MUTED)
@@ -431,15 +431,15 @@ class SearchSteps(ListRows, Generic[Found]):
 
 # The search for the smallest variant of a case that fails the same way: a row for each variant that was executed.
 
-VARIANT_SYMBOLS: Mapping[VariantOutcome, tuple[str, Style]] = {
-    VariantOutcome.SAME: ("✗", Style.FAILED),
-    VariantOutcome.OTHER: ("≠", Style.WARNING),
-    VariantOutcome.PASSED: ("✓", Style.PASSED),
-    VariantOutcome.ERROR: ("!", Style.ERROR),
-    VariantOutcome.MIXED: ("~", Style.WARNING),
+VARIANT_SYMBOLS: Mapping[CandidateOutcome, tuple[str, Style]] = {
+    CandidateOutcome.SAME: ("✗", Style.FAILED),
+    CandidateOutcome.OTHER: ("≠", Style.WARNING),
+    CandidateOutcome.PASSED: ("✓", Style.PASSED),
+    CandidateOutcome.ERROR: ("!", Style.ERROR),
+    CandidateOutcome.MIXED: ("~", Style.WARNING),
 }
 _NAME = 14  # width of the names of parts
-_OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
+_OUTCOME = max(len(outcome.value) for outcome in CandidateOutcome)
 
 
 class ShrinkSteps(SearchSteps[Shrunk]):
@@ -520,7 +520,7 @@ class ShrinkSteps(SearchSteps[Shrunk]):
         found = self._found
         if found is None or self.is_running or self.change is CaseChange.EDITED:
             return False
-        is_early = found.outcome is None or (found.outcome is VariantOutcome.SAME and bool(found.untried))
+        is_early = found.outcome is None or (found.outcome is CandidateOutcome.SAME and bool(found.untried))
         return is_early and (found.is_interrupted or self.budget > found.executions)
 
     @property
@@ -543,7 +543,7 @@ class ShrinkSteps(SearchSteps[Shrunk]):
             return cut_line((StyledText(f" ▸ {self._format_smallest()}", Style.STRONG),), width)
         step = self._steps[index - 1]
         symbol, style = VARIANT_SYMBOLS[step.outcome]
-        sizes = _count(step.sizes[step.part or Part.TURNS], step.part or Part.TURNS)
+        sizes = _count(step.sizes[step.part or CasePart.TURNS], step.part or CasePart.TURNS)
         pieces = (
             StyledText(f" {symbol} ", style),
             StyledText(f"{step.executions:>3}  ", Style.MUTED),
@@ -572,7 +572,7 @@ class ShrinkSteps(SearchSteps[Shrunk]):
             return ""
         if self._found.outcome is None:
             return "the search was stopped before the case itself had run"
-        if self._found.outcome is not VariantOutcome.SAME:
+        if self._found.outcome is not CandidateOutcome.SAME:
             return explain_outcome(self._found, repeats=1)
         return self._format_smallest()
 
@@ -585,7 +585,7 @@ class ShrinkSteps(SearchSteps[Shrunk]):
         if not found.is_smaller:
             return "no smaller case was found" if found.untried else "nothing can be left out"
         before, after = self._steps[0].sizes, smallest.sizes
-        changes = [f"{before[part]} → {_count(after[part], part)}" for part in Part if before[part] != after[part]]
+        changes = [f"{before[part]} → {_count(after[part], part)}" for part in CasePart if before[part] != after[part]]
         return f"smallest case: {', '.join(changes)}"
 
     def _goal_line(self) -> Line:
@@ -613,16 +613,16 @@ class ShrinkSteps(SearchSteps[Shrunk]):
         found, smallest = self._found, self.smallest
         if found is not None and found.changed_files:
             yield Paragraph.from_text(safe_line(explain_changed_files(found.changed_files)), Style.WARNING)
-        if found is not None and found.outcome not in (None, VariantOutcome.SAME):
+        if found is not None and found.outcome not in (None, CandidateOutcome.SAME):
             yield Paragraph.from_text(safe(redact(explain_outcome(found, repeats=1))), Style.WARNING)
             return
         if smallest is None:
             return
         before = self._steps[0].sizes
-        for part in Part:
+        for part in CasePart:
             if not before[part]:
                 continue
-            numbers = f"  ({format_numbers(found.turns)})" if found is not None and part is Part.TURNS else ""
+            numbers = f"  ({format_numbers(found.turns)})" if found is not None and part is CasePart.TURNS else ""
             count = StyledText(f"{before[part]:>3} → {smallest.sizes[part]}")
             yield Paragraph((StyledText(f"{part.value:<{_NAME}}", Style.MUTED), count, StyledText(numbers, Style.KEY)))
         for symptom in sorted(self._failure.symptoms):
@@ -631,7 +631,7 @@ class ShrinkSteps(SearchSteps[Shrunk]):
             yield Paragraph.from_text(untried, Style.WARNING)
             if found.error:
                 yield Paragraph.from_text(safe(redact(found.error)), Style.ERROR, indent=2)
-        errors = sum(step.outcome is VariantOutcome.ERROR for step in self._steps)
+        errors = sum(step.outcome is CandidateOutcome.ERROR for step in self._steps)
         if errors:
             text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
             yield Paragraph.from_text(text, Style.WARNING)
@@ -648,11 +648,11 @@ def _describe_variant(step: ShrinkStep) -> Iterator[Block]:
         yield Paragraph.from_text(safe(redact(failure.message)), Style.ERROR, hang=2)
 
 
-def _format_sizes(sizes: Mapping[Part, int]) -> str:
-    return ", ".join(_count(sizes[part], part) for part in Part if sizes[part] or part is Part.TURNS)
+def _format_sizes(sizes: Mapping[CasePart, int]) -> str:
+    return ", ".join(_count(sizes[part], part) for part in CasePart if sizes[part] or part is CasePart.TURNS)
 
 
-def _count(number: int, part: Part) -> str:
+def _count(number: int, part: CasePart) -> str:
     return plural(number, part.value.removesuffix("s"))
 
 

@@ -20,7 +20,7 @@ from workbench.report.text_report import failure_texts
 from workbench.report.turn_diff import make_side
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import find_free_name
-from workbench.tui.state.editor_state import Form, Invalid, read
+from workbench.tui.state.editor_state import Invalid, TextForm, read
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -35,7 +35,7 @@ from workbench.tui.state.text_layout import (
 )
 
 if TYPE_CHECKING:
-    from workbench.engine.chat_session import Branch
+    from workbench.engine.chat_session import ChatBranch
     from workbench.tui.backend.document_calls import ExpectedTurns
 
 
@@ -87,7 +87,7 @@ class BranchOrigin:
     `case` is None if they are from a chat that did not branch from a case. `expected` is what the case expects of them.
     """
 
-    branch: Branch
+    branch: ChatBranch
     case: CaseKey | None = None
     expected: ExpectedTurns | None = None
 
@@ -105,7 +105,7 @@ class BranchOrigin:
 
 
 @dataclass
-class Conversation:
+class ChatConversation:
     """A session from its first turn to its end, as far as known. `session_input` is its initial state.
 
     `origin` is set for a branch.
@@ -278,7 +278,7 @@ class TargetChat:
     """Chat with one agent. `session_input` is for the next session; `chosen` is the turn under the cursor."""
 
     target: str
-    conversation: Conversation | None = None
+    conversation: ChatConversation | None = None
     session_input: SessionInput = field(default_factory=SessionInput)
     draft: str = ""
     prompts: PromptHistory = field(default_factory=PromptHistory)
@@ -287,7 +287,7 @@ class TargetChat:
     problem: str = ""  # why no session could be opened
     saved_turns: int = 0  # turns of this session that were saved as an eval case
 
-    def start(self, conversation: Conversation) -> None:
+    def start(self, conversation: ChatConversation) -> None:
         """Replace the session by a new one."""
         self.discard()
         self.conversation = conversation
@@ -456,7 +456,7 @@ _INDENT = 2
 class ChatLines:
     """Lines of a conversation. A turn is laid out again only if it or the width changed."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: ChatConversation) -> None:
         self._conversation = conversation
         self._has_details = False
         self._known: dict[int, tuple[int, int, Sequence[Line]]] = {}
@@ -520,7 +520,7 @@ def describe_turn(turn: ChatTurn, *, agent: str, with_details: bool) -> Iterator
     yield BLANK
 
 
-def describe_end(conversation: Conversation, *, with_details: bool) -> Iterator[Block]:
+def describe_end(conversation: ChatConversation, *, with_details: bool) -> Iterator[Block]:
     """Describe why the session ended, unless a turn shows it, and how to continue."""
     if conversation.ended is None:
         if not conversation.user_messages:
@@ -705,7 +705,7 @@ def parse_state(text: str) -> tuple[dict[str, Any], str]:
     if not text.strip():
         return {}, ""
     try:
-        value = read(text, Form.JSON)
+        value = read(text, TextForm.JSON)
     except Invalid as error:
         return {}, str(error)
     if not isinstance(value, dict):
@@ -738,7 +738,7 @@ def format_status(chat: TargetChat, *, now: float) -> Line:
     return _format_idle(conversation)
 
 
-def _format_busy(conversation: Conversation, *, now: float) -> Line:
+def _format_busy(conversation: ChatConversation, *, now: float) -> Line:
     turn = conversation.active_turn
     elapsed = now - turn.began if turn is not None else 0.0
     if conversation.is_replaying and conversation.origin is not None:
@@ -753,7 +753,7 @@ def _format_busy(conversation: Conversation, *, now: float) -> Line:
     return tuple(pieces)
 
 
-def _format_ended(conversation: Conversation) -> Line:
+def _format_ended(conversation: ChatConversation) -> Line:
     lost, ended = conversation.failed_turn, conversation.ended
     if lost is not None and lost.phase is ChatPhase.CANCELLED:
         return (StyledText(" ■ stopped: the session is over", Style.WARNING),)
@@ -762,7 +762,7 @@ def _format_ended(conversation: Conversation) -> Line:
     return (StyledText(" the session is over", Style.MUTED),)
 
 
-def _format_idle(conversation: Conversation) -> Line:
+def _format_idle(conversation: ChatConversation) -> Line:
     facts = [] if conversation.origin is None else [conversation.origin.title]
     facts.append(plural(len(conversation.answered_turns), "turn"))
     spent = [tokens for turn in conversation.answered_turns if (tokens := count_tokens(turn)) is not None]

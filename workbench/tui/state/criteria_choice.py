@@ -13,11 +13,11 @@ from rich.cells import cell_len
 
 from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
-from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
+from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetricFunction, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
 from workbench.model.text import format_threshold
 from workbench.tui.state.case_outline import find_spelling
-from workbench.tui.state.finder import Pattern, fold
+from workbench.tui.state.finder import FinderPattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -56,7 +56,7 @@ class FamilyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricRow:
+class MetricChoice:
     """A metric, on or off."""
 
     metric: str
@@ -70,7 +70,7 @@ class OptionRow:
     option: str
 
 
-Row = FamilyRow | MetricRow | OptionRow
+Row = FamilyRow | MetricChoice | OptionRow
 
 
 class CriteriaChoice(CursorRows):
@@ -79,13 +79,13 @@ class CriteriaChoice(CursorRows):
     def __init__(self, file: EvalConfig, *, chosen: EvalConfig | None = None) -> None:
         """Start with the criteria `chosen` last, if any. `file` are those that apply otherwise."""
         self._file = file
-        self._pattern = Pattern("")
+        self._pattern = FinderPattern("")
         self.scores: Mapping[str, Sequence[float]] = {}
         """Scores of the newest results of the selected cases, by metric."""
         self._criteria: dict[str, Criterion] = {}
         self._selected_metrics: dict[str, None] = {}
         self._select_criteria((chosen or file).criteria)
-        self.cursor = next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0)
+        self.cursor = next((index for index, row in enumerate(self.rows) if isinstance(row, MetricChoice)), 0)
 
     # Content.
 
@@ -120,7 +120,7 @@ class CriteriaChoice(CursorRows):
         """Return the documentation of a metric; None for custom and unknown metrics."""
         return find_info(metric, self._file)
 
-    def find_custom(self, metric: str) -> CustomMetric | None:
+    def find_custom(self, metric: str) -> CustomMetricFunction | None:
         """Return a custom metric of the file."""
         return self._file.custom_metrics.get(metric)
 
@@ -162,8 +162,8 @@ class CriteriaChoice(CursorRows):
 
     def search_for_text(self, text: str) -> None:
         """List only metrics with these words in their name or purpose; empty text lists all."""
-        self._pattern = Pattern(text)
-        self.move_to(next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0))
+        self._pattern = FinderPattern(text)
+        self.move_to(next((index for index, row in enumerate(self.rows) if isinstance(row, MetricChoice)), 0))
 
     def toggle(self) -> None:
         """Switch the selected metric on or off."""
@@ -172,14 +172,14 @@ class CriteriaChoice(CursorRows):
             return
         if row.metric in self._selected_metrics:
             del self._selected_metrics[row.metric]
-            self.cursor = self.rows.index(MetricRow(row.metric))
+            self.cursor = self.rows.index(MetricChoice(row.metric))
         else:
             self._switch_on(self.get_criterion(row.metric))
 
     def step(self, by: int) -> None:
         """Change the threshold of the selected metric by one step, or the selected option to its next value."""
         row = self.selected_row
-        if isinstance(row, MetricRow):
+        if isinstance(row, MetricChoice):
             self.set_threshold(row.metric, self._step_threshold(row.metric, by))
         elif isinstance(row, OptionRow):
             values = self._find_choices(row.metric, row.option)
@@ -253,7 +253,7 @@ class CriteriaChoice(CursorRows):
             if metrics:
                 yield FamilyRow(family)
             for metric in metrics:
-                yield MetricRow(metric)
+                yield MetricChoice(metric)
                 info = self.find_info(metric)
                 if metric in self._selected_metrics and info is not None:
                     yield from (OptionRow(metric, option) for option in info.options)
@@ -426,7 +426,7 @@ class CriteriaRows:
         row = self._rows[index] if index < len(self._rows) else None
         start = _find_column(width) + _VALUE
         length = _fit_slider(width)
-        if not isinstance(row, MetricRow) or not length or not start <= cell < start + length:
+        if not isinstance(row, MetricChoice) or not length or not start <= cell < start + length:
             return None
         lowest, highest = self._choice.find_range(row.metric)
         is_shown = self._choice.is_on(row.metric) and self._choice.get_criterion(row.metric).threshold is not None
@@ -436,7 +436,7 @@ class CriteriaRows:
         value = lowest + (highest - lowest) * (cell - start) / (length - 1)
         return row.metric, min(max(round(round(value / step) * step, 6), lowest), highest)
 
-    def _metric_line(self, row: MetricRow, column: int, width: int) -> Line:
+    def _metric_line(self, row: MetricChoice, column: int, width: int) -> Line:
         info, criterion = self._choice.find_info(row.metric), self._choice.get_criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
         style = Style.STRONG if is_on else Style.TEXT
@@ -548,7 +548,7 @@ def describe_selected(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterat
     if isinstance(row, FamilyRow):
         yield Paragraph.from_text(_FAMILY_TITLES.get(row.family, row.family), Style.HEADING)
         return
-    passing, total = choice.count_passing(row.metric) if isinstance(row, MetricRow) else (0, 0)
+    passing, total = choice.count_passing(row.metric) if isinstance(row, MetricChoice) else (0, 0)
     scores = f"  {passing:,} of {total:,} would pass" if total else ""
     yield Paragraph((StyledText(safe_line(row.metric), Style.HEADING), StyledText(scores, Style.MUTED)))
     for problem in choice.problems.get(row.metric, ()) if choice.is_on(row.metric) else ():

@@ -30,7 +30,7 @@ from workbench.tui.state.case_status import (
     get_badge,
     list_shares,
 )
-from workbench.tui.state.group_scores import GroupKey, GroupReport, MeasuredCase, MetricSummary
+from workbench.tui.state.group_scores import GroupKey, GroupMetric, GroupReport, MeasuredCase
 from workbench.tui.state.history_state import calculate_pass_rate
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
@@ -657,7 +657,7 @@ def _draw_bar(shares: Sequence[tuple[Badge, int]], width: int) -> Line:
     )
 
 
-def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
+def _format_criterion(metric: GroupMetric, column: int, width: int) -> Line:
     """Format a criterion: its verdict, name, mean, the track of its scores, and how many cases pass."""
     badge = get_badge(_find_worst(metric))
     info = find_metric_info(metric.name)
@@ -680,14 +680,14 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     return (*pieces, StyledText(passing, badge.style))
 
 
-def _find_worst(metric: MetricSummary) -> CaseState:
+def _find_worst(metric: GroupMetric) -> CaseState:
     """Return the worst verdict of a criterion on any case; a case without a score has none."""
     if metric.errors or metric.failed:
         return CaseState.ERROR if metric.errors else CaseState.FAILED
     return CaseState.PASSED if metric.passed == metric.total else CaseState.NOT_EVALUATED
 
 
-def _draw_spread(metric: MetricSummary, length: int, style: Style) -> Line:
+def _draw_spread(metric: GroupMetric, length: int, style: Style) -> Line:
     mean, middle = metric.mean, metric.middle
     share = None if mean is None else compute_share(mean, metric.lowest, metric.highest)
     if share is None or middle is None:

@@ -45,7 +45,7 @@ from workbench.tui.state.diff_lines import (
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    Columns,
+    ColumnHeadings,
     Paragraph,
     Side,
     SideBySide,
@@ -454,7 +454,7 @@ class _Diff:
         left, right = self._source.titles
         nothing = f"{left} (not stored)" if self._source.lacks_expected else f"{left} (nothing)"
         self._writer.add(
-            Columns(
+            ColumnHeadings(
                 left if expected is not None else nothing,
                 right if actual is not None else f"{right} (nothing)" if is_over else f"{right} (none yet)",
             )

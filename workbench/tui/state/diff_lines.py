@@ -24,10 +24,10 @@ from workbench.model.text import compare_with_threshold, mask_named_secrets, neu
 from workbench.model.trace import get_trajectory
 from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
-    Change,
     Difference,
     DifferenceKind,
     Passage,
+    PassageChange,
     TurnComparison,
     compare_words,
     list_messages,
@@ -224,7 +224,7 @@ class StyledTexts:
     def style_both(self, expected: str, actual: str) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
         """Return both sides of a text. Changed words are highlighted if other words are equal."""
         passages = compare_words(expected, actual)
-        return self._side(passages, Change.REMOVED), self._side(passages, Change.ADDED)
+        return self._side(passages, PassageChange.REMOVED), self._side(passages, PassageChange.ADDED)
 
     def style_values(
         self, expected: Any, actual: Any, name: str = ""
@@ -242,9 +242,9 @@ class StyledTexts:
             return self.style_both(wanted, given)
         return self.style(wanted), self.style(given)
 
-    def _side(self, passages: Iterable[Passage], own: Change) -> tuple[StyledText, ...]:
-        shown = [passage for passage in passages if passage.change in (Change.SAME, own)]
-        word = Style.REMOVED_WORD if own is Change.REMOVED else Style.ADDED_WORD
+    def _side(self, passages: Iterable[Passage], own: PassageChange) -> tuple[StyledText, ...]:
+        shown = [passage for passage in passages if passage.change in (PassageChange.SAME, own)]
+        word = Style.REMOVED_WORD if own is PassageChange.REMOVED else Style.ADDED_WORD
         if all(passage.change is own for passage in shown):
             word = Style.TEXT  # without equal words, no word is highlighted
         runs: list[tuple[str, Style]] = []

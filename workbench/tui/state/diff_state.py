@@ -21,7 +21,7 @@ from workbench.tui.state.diff_lines import Cost, DiffContent, DiffSource, Level
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    Columns,
+    ColumnHeadings,
     Line,
     Paragraph,
     Side,
@@ -217,7 +217,7 @@ def lay_out_diff(content: DiffContent, *, width: int, side_by_side: bool) -> Dif
 # A review of the cases that did not pass: the current case, the decisions, and undo.
 
 
-class Decision(Enum):
+class DiffDecision(Enum):
     """The decision on a case."""
 
     ACCEPTED = "accepted"  # no difference is left
@@ -228,7 +228,7 @@ class Decision(Enum):
     @property
     def style(self) -> Style:
         """The style on the screen."""
-        return {Decision.ACCEPTED: Style.PASSED, Decision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
+        return {DiffDecision.ACCEPTED: Style.PASSED, DiffDecision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
 
 
 @dataclass(slots=True)
@@ -237,7 +237,7 @@ class ReviewWalk:
 
     keys: Sequence[CaseKey]
     place: int = 0
-    decisions: dict[int, Decision] = field(default_factory=dict)
+    decisions: dict[int, DiffDecision] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)  # reasons for refusals
     accepted: list[int] = field(default_factory=list)  # one entry for each edit, the newest last
 
@@ -249,20 +249,20 @@ class ReviewWalk:
     def accept(self, *, is_done: bool) -> None:
         """Record an acceptance. If no difference of the case is left (`is_done`), go to the next case."""
         self.accepted.append(self.place)
-        self.decisions[self.place] = Decision.ACCEPTED if is_done else Decision.PARTLY
+        self.decisions[self.place] = DiffDecision.ACCEPTED if is_done else DiffDecision.PARTLY
         self.reasons.pop(self.place, None)
         if is_done:
             self.place += 1
 
     def refuse(self, reason: str) -> None:
         """Record that the case could not be accepted. It stays the current one, with the reason."""
-        self.decisions.setdefault(self.place, Decision.REFUSED)
+        self.decisions.setdefault(self.place, DiffDecision.REFUSED)
         self.reasons[self.place] = reason
 
     def skip(self) -> None:
         """Skip the case, and go to the next one."""
         if self.key is not None:
-            self.decisions.setdefault(self.place, Decision.SKIPPED)
+            self.decisions.setdefault(self.place, DiffDecision.SKIPPED)
             self.place += 1
 
     def go_back(self) -> bool:
@@ -278,7 +278,7 @@ class ReviewWalk:
             return None
         self.place = self.accepted.pop()
         if self.place in self.accepted:
-            self.decisions[self.place] = Decision.PARTLY
+            self.decisions[self.place] = DiffDecision.PARTLY
         else:
             del self.decisions[self.place]
         return self.keys[self.place]
@@ -287,7 +287,9 @@ class ReviewWalk:
         """Return the status line of the review."""
         key = self.key
         counts = Counter(self.decisions.values())
-        decisions_text = ", ".join(f"{counts[decision]} {decision.value}" for decision in Decision if counts[decision])
+        decisions_text = ", ".join(
+            f"{counts[decision]} {decision.value}" for decision in DiffDecision if counts[decision]
+        )
         if key is None:
             return (StyledText("review is over", Style.STRONG), StyledText(f"  {decisions_text}"))
         decision = self.decisions.get(self.place)
@@ -443,7 +445,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 def _columns(versions: Versions, ours: str, theirs: str) -> Iterator[Block]:
     if versions.parts:
-        yield Columns(theirs, ours)
+        yield ColumnHeadings(theirs, ours)
 
 
 def _parts(versions: Versions) -> Iterator[Block]:

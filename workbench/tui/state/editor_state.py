@@ -32,9 +32,9 @@ from workbench.tui.state.case_edits import (
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
-    Kind,
+    OutlineKind,
+    OutlineRow,
     Place,
-    Row,
     find_value,
     get_value,
     normalize_place,
@@ -48,7 +48,7 @@ MOST_TYPED = 20_000
 """Maximum characters for the text field, which is slow with more. The user edits longer texts in $EDITOR."""
 
 
-class Form(StrEnum):
+class TextForm(StrEnum):
     """How typed text is read."""
 
     TEXT = "text"
@@ -60,12 +60,12 @@ class Form(StrEnum):
 
 
 _FORMS = {
-    Input.LINE: (Form.TEXT, Form.JSON),
-    Input.CALL: (Form.CALL,),
-    Input.TEXT: (Form.TEXT, Form.JSON),
-    Input.NUMBER: (Form.NUMBER,),
-    Input.VALUE: (Form.TEXT, Form.NUMBER, Form.TRUTH, Form.NULL, Form.JSON),
-    Input.JSON: (Form.JSON,),
+    Input.LINE: (TextForm.TEXT, TextForm.JSON),
+    Input.CALL: (TextForm.CALL,),
+    Input.TEXT: (TextForm.TEXT, TextForm.JSON),
+    Input.NUMBER: (TextForm.NUMBER,),
+    Input.VALUE: (TextForm.TEXT, TextForm.NUMBER, TextForm.TRUTH, TextForm.NULL, TextForm.JSON),
+    Input.JSON: (TextForm.JSON,),
 }
 
 _EXPECTED = {
@@ -94,7 +94,7 @@ class Draft:
     """
 
     slot: Slot
-    form: Form
+    form: TextForm
     text: str
     original: Any
 
@@ -118,9 +118,9 @@ class Draft:
     @property
     def is_one_line(self) -> bool:
         """Whether the value has one line."""
-        if self.form is Form.JSON:
+        if self.form is TextForm.JSON:
             return self.slot.input is Input.LINE
-        if self.form is Form.TEXT:
+        if self.form is TextForm.TEXT:
             return self.slot.input is not Input.TEXT and "\n" not in self.text
         return True
 
@@ -153,45 +153,45 @@ class Draft:
         value = read(self.text, self.form)
         if self.slot.input in (Input.LINE, Input.TEXT) and not isinstance(value, str):
             raise Invalid('expected a text, in quotes: "…"')
-        if self.slot.input is Input.LINE and "\n" in value and self.form is Form.TEXT:
+        if self.slot.input is Input.LINE and "\n" in value and self.form is TextForm.TEXT:
             raise Invalid("expected one line")
         return value
 
 
-def read(text: str, form: Form) -> Any:
+def read(text: str, form: TextForm) -> Any:
     """Parse a text as a value. Raises Invalid."""
     match form:
-        case Form.TEXT:
+        case TextForm.TEXT:
             return text
-        case Form.NUMBER:
+        case TextForm.NUMBER:
             return _number(text)
-        case Form.TRUTH:
+        case TextForm.TRUTH:
             if text.strip() not in ("true", "false"):
                 raise Invalid(f"found {_quote(text)}, expected true or false")
             return text.strip() == "true"
-        case Form.NULL:
+        case TextForm.NULL:
             if text.strip() not in ("", "null"):
                 raise Invalid(f"found {_quote(text)}, expected null")
             return None
-        case Form.JSON:
+        case TextForm.JSON:
             return _json(text)
-        case Form.CALL:
+        case TextForm.CALL:
             try:
                 return parse_call(text)
             except InvalidCall as error:
                 raise Invalid(str(error)) from error
 
 
-def format_value(value: Any, form: Form) -> str:
+def format_value(value: Any, form: TextForm) -> str:
     """Return the text to type for a value."""
     if value is ABSENT:
         return ""
-    if form is Form.TEXT:
+    if form is TextForm.TEXT:
         return value if isinstance(value, str) else ""
-    if form is Form.CALL:
+    if form is TextForm.CALL:
         call = read_call(value)
         return "" if call is None else format_call(call.name, call.arguments or {})
-    if form is Form.JSON or not isinstance(value, str):
+    if form is TextForm.JSON or not isinstance(value, str):
         return json_text(value)
     return value
 
@@ -207,35 +207,35 @@ def is_plain(text: str) -> bool:
     return "\r" not in text and neutralise(text) == text
 
 
-def _choose_form(value: Any, input: Input) -> Form:
+def _choose_form(value: Any, input: Input) -> TextForm:
     if input is Input.JSON:
-        return Form.JSON
+        return TextForm.JSON
     if input is Input.NUMBER:
-        return Form.NUMBER
+        return TextForm.NUMBER
     if input is Input.CALL:
-        return Form.CALL
+        return TextForm.CALL
     if isinstance(value, str):
-        return Form.TEXT if is_plain(value) and (input is not Input.LINE or "\n" not in value) else Form.JSON
+        return TextForm.TEXT if is_plain(value) and (input is not Input.LINE or "\n" not in value) else TextForm.JSON
     if value is None:
-        return Form.NULL
+        return TextForm.NULL
     if isinstance(value, bool):
-        return Form.TRUTH
+        return TextForm.TRUTH
     if isinstance(value, int | float):
-        return Form.NUMBER
-    return Form.TEXT if value is ABSENT else Form.JSON
+        return TextForm.NUMBER
+    return TextForm.TEXT if value is ABSENT else TextForm.JSON
 
 
-def _convert_text(text: str, old: Form, new: Form) -> str:
+def _convert_text(text: str, old: TextForm, new: TextForm) -> str:
     """Convert a text to another type; return it unchanged if its value is not of that type."""
     try:
         value = read(text, old)
     except Invalid:
         return text
-    if new is Form.JSON:
+    if new is TextForm.JSON:
         return json_text(value)
-    if new is Form.TEXT and isinstance(value, str):
+    if new is TextForm.TEXT and isinstance(value, str):
         return value if is_plain(value) else text
-    if new is Form.NULL:
+    if new is TextForm.NULL:
         return text if text.strip() else "null"
     return text
 
@@ -333,7 +333,7 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedDocument:
     """A case or set with its rows.
 
     `index` is the position of the case in its document, None for the set itself. A new `revision` of the document means
@@ -344,7 +344,7 @@ class Opened:
     edited: Edited
     index: int | None
     data: Any
-    rows: Sequence[Row]
+    rows: Sequence[OutlineRow]
     revision: int
     is_changed: bool
     problem: str = ""
@@ -357,7 +357,7 @@ def changed_places(old: Any, new: Any) -> frozenset[Place]:
     return frozenset(_differences(old, new, ()))
 
 
-def find_edited(opened: Opened, edit: Edit) -> Edited:
+def find_edited(opened: OpenedDocument, edit: Edit) -> Edited:
     """Return the edited case after an edit, with the new id if the edit changed the id."""
     case = opened.edited.case
     if case is None or not isinstance(opened.data, dict):
@@ -491,14 +491,17 @@ class CaseEditor:
 
     def __init__(self) -> None:
         self.view = OutlineView()
-        self.opened: Opened | None = None
+        self.opened: OpenedDocument | None = None
         self._typing: Draft | None = None
         self._drafts = Drafts(self._note_change)
         self.on_drafts_changed: Callable[[], None] = lambda: None
         self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
-        self._rows: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # those of the case, and with its ghost rows
-        self._typing_row: Row | None = None
+        self._rows: tuple[Sequence[OutlineRow], Sequence[OutlineRow]] = (
+            (),
+            (),
+        )  # those of the case, and with its ghost rows
+        self._typing_row: OutlineRow | None = None
 
     @property
     def typing(self) -> Draft | None:
@@ -514,7 +517,7 @@ class CaseEditor:
         self.on_drafts_changed()
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> OutlineRow | None:
         """The selected row."""
         return self.view.row if self.opened is not None else None
 
@@ -528,7 +531,7 @@ class CaseEditor:
             notes.append(f"~ {count} typed, not applied: enter continues it")
         return [note for note in notes if note]
 
-    def open(self, opened: Opened) -> None:
+    def open(self, opened: OpenedDocument) -> None:
         """Show a case, or the new state of the open one. The draft that is being typed stays."""
         if self.opened is None or self.opened.edited != opened.edited:
             self.close()
@@ -567,7 +570,7 @@ class CaseEditor:
         """The place of the row in which the value is typed; None if it has no row."""
         return self._typing_row.place if self._typing_row is not None else None
 
-    def _make_draft(self, opened: Opened, slot: Slot) -> Draft:
+    def _make_draft(self, opened: OpenedDocument, slot: Slot) -> Draft:
         """Return the draft of a slot, or a new one of its current value."""
         return self._drafts.get(opened.edited, slot) or Draft.begin(slot, _get_slot_value(slot, opened.data))
 
@@ -687,12 +690,12 @@ class CaseEditor:
             return ()
         if self.opened.index is None:
             return list_set_additions(self.opened.data) if self.opened.rows else ()
-        before = sum(row.kind is not Kind.GHOST for row in self.view.rows[: self.view.selected_index + 1])
+        before = sum(row.kind is not OutlineKind.GHOST for row in self.view.rows[: self.view.selected_index + 1])
         return list_additions(self.opened.rows, max(before - 1, 0), self.opened.data)
 
     def find_ghost_addition(self) -> Addition | None:
         """Return what the ghost row at the cursor adds; None on another row."""
-        if self.row is None or self.opened is None or self.row.kind is not Kind.GHOST:
+        if self.row is None or self.opened is None or self.row.kind is not OutlineKind.GHOST:
             return None
         return find_ghost_addition(self.row, self.opened.data)
 
@@ -704,10 +707,10 @@ class CaseEditor:
         draft = self._make_draft(self.opened, slot)
         is_text = isinstance(draft.original, str) and draft.is_untouched
         if is_text and slot.input is not Input.JSON and is_valid_utf8(draft.original):
-            return Draft(slot, Form.TEXT, draft.original, draft.original)
+            return Draft(slot, TextForm.TEXT, draft.original, draft.original)
         return draft
 
-    def _mark(self, opened: Opened) -> None:
+    def _mark(self, opened: OpenedDocument) -> None:
         """Mark the rows with unsaved edits and those with drafts."""
         changed: frozenset[Place] = frozenset()
         if opened.is_changed and opened.edited in self._saved:
@@ -765,7 +768,7 @@ def load_draft(kept: Any) -> tuple[Edited, Draft] | None:
                 hole=_place(slot["hole"]),
                 instead_of=_place(slot["instead_of"]),
             ),
-            form=Form(kept["form"]),
+            form=TextForm(kept["form"]),
             text=kept["text"],
             original=kept.get("begun_from", ABSENT),
         )
@@ -779,7 +782,7 @@ def _convert_name_draft(draft: Draft) -> Draft:
     slot = draft.slot
     if slot.input is not Input.LINE or not slot.hole or slot.hole[-1] not in NAME_KEYS or slot.title != "call":
         return draft
-    return replace(draft, slot=replace(slot, input=Input.CALL, hole=slot.hole[:-1]), form=Form.CALL)
+    return replace(draft, slot=replace(slot, input=Input.CALL, hole=slot.hole[:-1]), form=TextForm.CALL)
 
 
 def _place(steps: Any) -> Place | None:

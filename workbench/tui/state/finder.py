@@ -17,7 +17,7 @@ from workbench.report.run_report import counts_text, explain_incomplete, time_te
 from workbench.store.files import EVAL_SET_SUFFIXES
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import FoundSetting
-from workbench.tui.state.browser_list import Row
+from workbench.tui.state.browser_list import BrowserRow
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import (
@@ -58,7 +58,7 @@ def fold(text: str) -> str:
     return folded if len(folded) == len(text) else "".join(character.casefold()[:1] for character in text)
 
 
-class Pattern:
+class FinderPattern:
     """A typed text. A name matches if it matches every word of the text."""
 
     def __init__(self, text: str) -> None:
@@ -215,7 +215,7 @@ class FilteredRows(ListRows):
     def __init__(self, rows: ListRows) -> None:
         self.rows = rows
         self.is_found = True  # False if no row matches the text
-        self._pattern = Pattern("")
+        self._pattern = FinderPattern("")
         self._matching: Sequence[int] | None = None  # None: all rows
 
     def __len__(self) -> int:
@@ -247,7 +247,7 @@ class FilteredRows(ListRows):
 
     def filter(self, text: str) -> None:
         """List only the rows that match a text."""
-        self._pattern = Pattern(text)
+        self._pattern = FinderPattern(text)
         self.refresh()
 
     def refresh(self) -> None:
@@ -283,7 +283,7 @@ def _join(line: Line) -> str:
 # What the palette finds.
 
 
-class Kind(StrEnum):
+class FinderKind(StrEnum):
     """Kinds of items, in the order of their groups. The value is the title of the group."""
 
     RECENT = "Recent"
@@ -305,7 +305,7 @@ Key = tuple[str, ...]
 class Item:
     """Something to go to. The texts are safe and for one line; `keys` are those of an action."""
 
-    kind: Kind
+    kind: FinderKind
     key: Key
     label: str
     detail: str = ""
@@ -324,14 +324,14 @@ class Group:
     Typed letters match `names`, and typed words also `details`.
     """
 
-    kind: Kind
+    kind: FinderKind
     names: Sequence[str]
     details: Sequence[str]
     make: Callable[[int], Item]
     find: Callable[[Key], Item | None]
 
     @classmethod
-    def from_items(cls, kind: Kind, items: Sequence[Item], details: Sequence[str] | None = None) -> Group:
+    def from_items(cls, kind: FinderKind, items: Sequence[Item], details: Sequence[str] | None = None) -> Group:
         """Make a group of a few items. Without `details`, words match the details that are shown."""
         by_key = {item.key: item for item in items}
         searched = [item.detail for item in items] if details is None else details
@@ -342,9 +342,14 @@ def make_project_groups(browser: Browser, project: OpenedProject | None) -> Iter
     """Make the groups of cases, eval sets and agents."""
     yield _make_case_group(browser)
     yield Group.from_items(
-        Kind.EVAL_SET,
+        FinderKind.EVAL_SET,
         [
-            Item(Kind.EVAL_SET, listed.key, safe_line(listed.short_name), safe_line(" · ".join(filter(None, about))))
+            Item(
+                FinderKind.EVAL_SET,
+                listed.key,
+                safe_line(listed.short_name),
+                safe_line(" · ".join(filter(None, about))),
+            )
             for listed in browser.sets
             for about in [(listed.target, listed.relative, plural(len(listed.cases or ()), "case"))]
         ],
@@ -352,9 +357,9 @@ def make_project_groups(browser: Browser, project: OpenedProject | None) -> Iter
     )
     agents = {} if project is None else project.targets
     yield Group.from_items(
-        Kind.AGENT,
+        FinderKind.AGENT,
         [
-            Item(Kind.AGENT, (name,), safe_line(name), safe_line(" · ".join(value for _, value in facts)))
+            Item(FinderKind.AGENT, (name,), safe_line(name), safe_line(" · ".join(value for _, value in facts)))
             for name, facts in agents.items()
         ],
     )
@@ -373,13 +378,13 @@ def _make_case_group(browser: Browser) -> Group:
         return None if row is None else _make_case_item(row)
 
     paths = {row.eval_set: _shorten_path(row.eval_set) for row in rows}
-    return Group(Kind.CASE, [row.label for row in rows], [paths[row.eval_set] for row in rows], make, find)
+    return Group(FinderKind.CASE, [row.label for row in rows], [paths[row.eval_set] for row in rows], make, find)
 
 
-def _make_case_item(row: Row) -> Item:
+def _make_case_item(row: BrowserRow) -> Item:
     case = row.case
     key = () if case is None else (case.target, case.eval_set, case.eval_id, str(case.occurrence))
-    return Item(Kind.CASE, key, row.label, safe_line(_shorten_path(row.eval_set)))
+    return Item(FinderKind.CASE, key, row.label, safe_line(_shorten_path(row.eval_set)))
 
 
 def _shorten_path(path: str) -> str:
@@ -389,13 +394,13 @@ def _shorten_path(path: str) -> str:
 
 def make_tool_group(counts: Counter[str]) -> Group:
     """Make the group of tools from the number of cases that call each."""
-    items = [Item(Kind.TOOL, (name,), safe_line(name), plural(counts[name], "case")) for name in sorted(counts)]
-    return Group.from_items(Kind.TOOL, items, [""] * len(items))
+    items = [Item(FinderKind.TOOL, (name,), safe_line(name), plural(counts[name], "case")) for name in sorted(counts)]
+    return Group.from_items(FinderKind.TOOL, items, [""] * len(items))
 
 
 def make_run_group(runs: Sequence[StoredRun]) -> Group:
     """Make the group of stored runs."""
-    return Group.from_items(Kind.RUN, [Item(Kind.RUN, (run.run_id,), *_describe_run(run)) for run in runs])
+    return Group.from_items(FinderKind.RUN, [Item(FinderKind.RUN, (run.run_id,), *_describe_run(run)) for run in runs])
 
 
 def _describe_run(run: StoredRun) -> tuple[str, str]:
@@ -406,9 +411,9 @@ def _describe_run(run: StoredRun) -> tuple[str, str]:
 def make_setting_group(settings: Sequence[FoundSetting], root: str) -> Group:
     """Make the group of settings of the project at `root`, each with its value and where it is set."""
     return Group.from_items(
-        Kind.SETTING,
+        FinderKind.SETTING,
         [
-            Item(Kind.SETTING, setting.place, safe_line(".".join(setting.place)), safe_line(f"{value} · {where}"))
+            Item(FinderKind.SETTING, setting.place, safe_line(".".join(setting.place)), safe_line(f"{value} · {where}"))
             for setting in settings
             for value, where in [(setting.value or "none", setting.where.removeprefix(f"{root}/") or "default")]
         ],
@@ -418,7 +423,9 @@ def make_setting_group(settings: Sequence[FoundSetting], root: str) -> Group:
 def make_theme_group(names: Sequence[str], current: str) -> Group:
     """Make the group of themes."""
     about = {current: "in use"}
-    return Group.from_items(Kind.THEME, [Item(Kind.THEME, (name,), name, about.get(name, "")) for name in names])
+    return Group.from_items(
+        FinderKind.THEME, [Item(FinderKind.THEME, (name,), name, about.get(name, "")) for name in names]
+    )
 
 
 def make_tool_filter(name: str) -> str:
@@ -432,7 +439,7 @@ def make_tool_filter(name: str) -> str:
 MOST_RECENT = 8
 """Items that are remembered."""
 
-_NAMED_KINDS = frozenset(Kind) - {Kind.RECENT, Kind.ACTION, Kind.CASE}
+_NAMED_KINDS = frozenset(FinderKind) - {FinderKind.RECENT, FinderKind.ACTION, FinderKind.CASE}
 """Kinds whose names, or the beginnings of these, match all their items: `theme nord`."""
 _MOST_SHOWN = 100  # items of a group; another letter finds the rest sooner than scrolling
 _AT_ONCE = 250  # names between two looks at the clock
@@ -457,15 +464,15 @@ class Finder(ListRows):
     Without a text, the recent items and the actions are listed; with a `scope`, all items of this kind.
     """
 
-    def __init__(self, recent: Sequence[Key] = (), *, scope: Kind | None = None) -> None:
+    def __init__(self, recent: Sequence[Key] = (), *, scope: FinderKind | None = None) -> None:
         self.text = ""
         self._recent = recent
         self._scope = scope
-        self._groups: dict[Kind, Group] = {}
-        self._folded: dict[Kind, list[str]] = {}
+        self._groups: dict[FinderKind, Group] = {}
+        self._folded: dict[FinderKind, list[str]] = {}
         self._folded_details: dict[str, str] = {}
-        self._pattern = Pattern("")
-        self._found: dict[Kind, _Found] = {}
+        self._pattern = FinderPattern("")
+        self._found: dict[FinderKind, _Found] = {}
         self._found_text: str | None = None  # of which `_found` is the result
         self._steps: Iterator[None] = iter(())
         self._rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
@@ -490,8 +497,8 @@ class Finder(ListRows):
             self._groups[group.kind] = group
             self._folded.pop(group.kind, None)
         items = [item for key in self._recent if (item := self._find_recent(key)) is not None]
-        self._groups[Kind.RECENT] = Group.from_items(Kind.RECENT, items)
-        self._folded.pop(Kind.RECENT, None)
+        self._groups[FinderKind.RECENT] = Group.from_items(FinderKind.RECENT, items)
+        self._folded.pop(FinderKind.RECENT, None)
         self._found_text = None
         selected = self.selected_item
         self.search(self.text)
@@ -504,7 +511,7 @@ class Finder(ListRows):
     def search(self, text: str) -> None:
         """Begin to search for a text; `step` continues. Until the end, the rows are those of the last text."""
         self.text = text
-        self._pattern = Pattern(text)
+        self._pattern = FinderPattern(text)
         self._selected = None
         known = self._found_text
         is_narrower = known is not None and known.strip() and text.startswith(known)
@@ -544,11 +551,11 @@ class Finder(ListRows):
 
     def _find_recent(self, identity: Key) -> Item | None:
         kind = next((kind for kind in self._groups if identity and kind.value == identity[0]), None)
-        return None if kind in (None, Kind.RECENT) else self._groups[kind].find(identity[1:])
+        return None if kind in (None, FinderKind.RECENT) else self._groups[kind].find(identity[1:])
 
-    def _search(self, within: Mapping[Kind, Sequence[int]] | None) -> Iterator[None]:
+    def _search(self, within: Mapping[FinderKind, Sequence[int]] | None) -> Iterator[None]:
         """Search all groups, or only these of their items, with pauses."""
-        found: dict[Kind, _Found] = {}
+        found: dict[FinderKind, _Found] = {}
         for kind, group in self._groups.items():
             if self._pattern.words:
                 ranked: list[list[int]] = [[] for _ in Rank]
@@ -558,7 +565,9 @@ class Finder(ListRows):
                     yield
                 if indexes:
                     found[kind] = _Found(ranked, indexes)
-            elif group.names and kind in ((Kind.RECENT, Kind.ACTION) if self._scope is None else (self._scope,)):
+            elif group.names and kind in (
+                (FinderKind.RECENT, FinderKind.ACTION) if self._scope is None else (self._scope,)
+            ):
                 every = range(len(group.names))
                 found[kind] = _Found([every], every)
         self._found, self._found_text = found, self.text
@@ -569,7 +578,7 @@ class Finder(ListRows):
         folded, details, rank = self._folded.setdefault(group.kind, []), self._folded_details, self._pattern.rank
         names = fold(group.kind.value).split() if group.kind in _NAMED_KINDS else ()
         others = [word for word in self._pattern.words if not any(name.startswith(word) for name in names)]
-        within_kind = Pattern(" ".join(others)) if len(others) < len(self._pattern.words) else None
+        within_kind = FinderPattern(" ".join(others)) if len(others) < len(self._pattern.words) else None
         for place in places:
             if place == len(folded):
                 folded.append(fold(group.names[place]))
@@ -586,7 +595,7 @@ class Finder(ListRows):
 
     def _list(self) -> None:
         """List the items that were found."""
-        order = list(Kind)
+        order = list(FinderKind)
         listed: set[Key] = set()
         self._rows = []
         for kind, found in sorted(self._found.items(), key=lambda pair: (pair[1].best, order.index(pair[0]))):

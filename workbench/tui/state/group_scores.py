@@ -51,7 +51,7 @@ class WorstCase:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSummary:
+class GroupMetric:
     """Statistics of one metric over cases and repeats: `scored` of `total` have a score, `failed` are below the
     threshold. `middle` are the bounds of the middle half of the scores, of fewer than four those of all. `interval` is
     the 95 % interval of the mean, see `mean_interval`.
@@ -92,7 +92,7 @@ class GroupSummary:
     """
 
     statuses: Counter[CaseStatus]
-    metrics: tuple[MetricSummary, ...]
+    metrics: tuple[GroupMetric, ...]
     slowest: tuple[MeasuredCase, ...] = ()
     costliest: tuple[MeasuredCase, ...] = ()
 
@@ -220,11 +220,11 @@ class _MetricCollector:
             self._cases.append((case, repeat))
             self._scores.append(metric.score)
 
-    def summarize(self) -> MetricSummary:
+    def summarize(self) -> GroupMetric:
         scores = self._scores
         lowest, highest = self._find_bounds()
         thresholds = self._thresholds - {None}
-        return MetricSummary(
+        return GroupMetric(
             name=self._name,
             threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
             mean=fmean(scores) if scores else None,
@@ -286,7 +286,7 @@ _BAR_FROM = 58
 class _Row:
     """A metric, one of its worst cases, or (without a metric) the heading of the metrics that are only reported."""
 
-    metric: MetricSummary | None = None
+    metric: GroupMetric | None = None
     worst: WorstCase | None = None
 
 
@@ -320,7 +320,7 @@ class GroupScores(ListRows):
         self.move_to(self.cursor)
 
     @property
-    def selected_metric(self) -> MetricSummary | None:
+    def selected_metric(self) -> GroupMetric | None:
         """Metric under the cursor, or that of the case there."""
         return self._rows[self.cursor].metric if self._rows else None
 
@@ -380,7 +380,7 @@ class GroupScores(ListRows):
         return 0 <= index < len(self._rows) and self._rows[index].metric is not None
 
 
-def _format_metric(metric: MetricSummary, *, is_unfolded: bool, width: int) -> Line:
+def _format_metric(metric: GroupMetric, *, is_unfolded: bool, width: int) -> Line:
     lead = f" {'▾' if is_unfolded else '▸'} "
     style = Style.ERROR if metric.errors else Style.FAILED if metric.failed else Style.PASSED
     style = style if metric.decides else Style.TEXT
@@ -404,14 +404,14 @@ def _format_worst(worst: WorstCase, *, width: int) -> Line:
     return (StyledText("     "), *fill_line((StyledText(safe_line(name)),), room), StyledText(score, Style.KEY))
 
 
-def _format_mean(metric: MetricSummary) -> str:
+def _format_mean(metric: GroupMetric) -> str:
     if metric.mean is None:
         return "no score"
     std = "" if metric.std is None else f" ±{format_measured(metric.name, metric.std)}"
     return f"{format_measured(metric.name, metric.mean)}{std}"
 
 
-def _describe_numbers(metric: MetricSummary) -> list[Block]:
+def _describe_numbers(metric: GroupMetric) -> list[Block]:
     facts = [("mean", "no score" if metric.mean is None else f"{metric.mean:.6g}")]
     if metric.interval is not None:
         facts.append(("95 % of the mean", "{:.4g} to {:.4g}".format(*metric.interval)))
@@ -429,7 +429,7 @@ def _describe_numbers(metric: MetricSummary) -> list[Block]:
     return [Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(value)), indent=2) for name, value in facts]
 
 
-def _draw_histogram(metric: MetricSummary) -> list[Block]:
+def _draw_histogram(metric: GroupMetric) -> list[Block]:
     step = (metric.highest - metric.lowest) / len(metric.bins)
     if not step:
         return [

@@ -19,10 +19,10 @@ from workbench.report.comparison import (
     FLIPS,
     INPUT_CHANGED,
     SCORING_CHANGED,
-    Change,
     ComparedCase,
     RunComparison,
-    Verdict,
+    RunVerdict,
+    VerdictChange,
     changes_text,
     describe_run_changes,
     difference_text,
@@ -79,20 +79,20 @@ from workbench.tui.state.text_layout import (
 # Two runs side by side: a row for each case, and the changes of the selected one.
 
 _TONES = {
-    Change.REGRESSION: Style.FAILED,
-    Change.FLAKY: Style.WARNING,
-    Change.FIX: Style.PASSED,
-    Change.OTHER: Style.ERROR,
-    Change.NEW: Style.KEY,
-    Change.GONE: Style.MUTED,
-    Change.SAME: Style.MUTED,
+    VerdictChange.REGRESSION: Style.FAILED,
+    VerdictChange.FLAKY: Style.WARNING,
+    VerdictChange.FIX: Style.PASSED,
+    VerdictChange.OTHER: Style.ERROR,
+    VerdictChange.NEW: Style.KEY,
+    VerdictChange.GONE: Style.MUTED,
+    VerdictChange.SAME: Style.MUTED,
 }
-_IN_BOTH = (Change.REGRESSION, Change.FIX, Change.FLAKY, Change.OTHER, Change.SAME)
+_IN_BOTH = (VerdictChange.REGRESSION, VerdictChange.FIX, VerdictChange.FLAKY, VerdictChange.OTHER, VerdictChange.SAME)
 """Changes of cases in both runs, in the order of the list."""
 
-_IN_ONE = {Change.NEW: "only in the run after", Change.GONE: "only in the run before"}
+_IN_ONE = {VerdictChange.NEW: "only in the run after", VerdictChange.GONE: "only in the run before"}
 _MOST_UNFOLDED = 5  # maximum cases in only one run that are listed unfolded at first
-_WORD = max(map(len, Change))
+_WORD = max(map(len, VerdictChange))
 _VERDICT = 9
 _WORDS_FROM = 60  # minimum cells of a row with the words of verdicts
 _SCORES_FROM = 100  # minimum cells of a row with changed scores
@@ -103,7 +103,7 @@ _CHANGE = 34  # cells for the score that changed most
 class FoldRow:
     """Row for many cases that only one of the runs has."""
 
-    change: Change
+    change: VerdictChange
     count: int
     is_open: bool
 
@@ -119,11 +119,11 @@ class ComparedCases(ListRows):
         self.only_flips = only_flips
         changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
         ids = Counter(
-            (each.case.eval_id, each.case.occurrence) for change in Change for each in comparison.select(change)
+            (each.case.eval_id, each.case.occurrence) for change in VerdictChange for each in comparison.select(change)
         )
         self._repeated_ids = frozenset(identity for identity, count in ids.items() if count > 1)
         self._in_both = [case for change in changes for case in comparison.select(change)]
-        self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
+        self._open: set[VerdictChange] = set() if self._in_both else set(_IN_ONE)
         self.rows: Sequence[ComparedCase | FoldRow] = self._build_rows()
 
     def __len__(self) -> int:
@@ -245,7 +245,7 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
         yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
 
 
-def _format_verdict(verdict: Verdict | None, width: int) -> tuple[StyledText, ...]:
+def _format_verdict(verdict: RunVerdict | None, width: int) -> tuple[StyledText, ...]:
     """Format a verdict in a fixed width, in a narrow row without its word."""
     has_words = width >= _WORDS_FROM
     if verdict is None:
@@ -359,7 +359,7 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class Executions(ListRows):
+class ExecutionRows(ListRows):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:

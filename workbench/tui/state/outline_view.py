@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from workbench.tui.state.case_outline import Input, Kind, Place, Row
+from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, Place
 from workbench.tui.state.text_layout import Line, Style, StyledText, measure_line, plural, safe, safe_line, wrap
 
 MOST_LINES = 10
@@ -18,7 +18,7 @@ MOST_LINES = 10
 _LONGEST_LABEL = 40  # a longer label is cut
 _WIDEST_LABEL = 20  # a wider label does not widen the column of its neighbours
 _LEAST_ROOM = 20
-_HEADINGS = {Kind.TURN, Kind.SESSION, Kind.SCENARIO}
+_HEADINGS = {OutlineKind.TURN, OutlineKind.SESSION, OutlineKind.SCENARIO}
 _CHANGED, _DRAFTED = "*", "~"
 _PROMPTS = ("user", "starting prompt")
 
@@ -27,7 +27,7 @@ class OutlineView:
     """The outline of one case, drawn by `RowList`. The cursor is on a row, which may have several lines."""
 
     def __init__(self) -> None:
-        self.rows: Sequence[Row] = ()
+        self.rows: Sequence[OutlineRow] = ()
         self._index: Mapping[Place, int] = {}
         self._changed: frozenset[int] = frozenset()
         self._drafted: frozenset[int] = frozenset()
@@ -51,11 +51,11 @@ class OutlineView:
         return self._selected
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> OutlineRow | None:
         """The selected row."""
         return self.rows[self._selected] if self.rows else None
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show(self, rows: Sequence[OutlineRow]) -> None:
         """Show other rows. The cursor follows its value to the new row."""
         if rows is self.rows:
             return
@@ -132,11 +132,11 @@ class OutlineView:
                 for below in range(index + 1, len(self.rows)):
                     if self.rows[below].depth <= row.depth:
                         break
-                    if self.rows[below].kind is not Kind.GHOST:
+                    if self.rows[below].kind is not OutlineKind.GHOST:
                         found.add(below)
         return frozenset(found)
 
-    def step(self, kind: Kind, by: int) -> None:
+    def step(self, kind: OutlineKind, by: int) -> None:
         """Select the next (1) or previous (-1) row of a kind."""
         index = self._selected + by
         while 0 <= index < len(self.rows):
@@ -157,7 +157,7 @@ class OutlineView:
     def _select(self, index: int) -> None:
         self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
 
-    def _find_successor(self, old: Row | None, at: int) -> int:
+    def _find_successor(self, old: OutlineRow | None, at: int) -> int:
         """Find the new row for an old one: at the same place, else the nearest equal row, else the parent."""
         if old is None or not self.rows:
             return 0
@@ -197,7 +197,7 @@ class OutlineView:
         mark = _DRAFTED if number in self._drafted else _CHANGED if number in self._changed else " "
         label = safe_line(row.label, width=_LONGEST_LABEL)
         room = max(self._labels[number] - cell_len(label), 0)
-        style = Style.MUTED if row.kind is Kind.GHOST else Style.HEADING if row.kind in _HEADINGS else Style.KEY
+        style = Style.MUTED if row.kind is OutlineKind.GHOST else Style.HEADING if row.kind in _HEADINGS else Style.KEY
         return (
             StyledText(mark, Style.WARNING),
             StyledText(" " * (1 + 2 * row.depth)),
@@ -220,14 +220,14 @@ class OutlineView:
         return (*pieces, StyledText(f"… {left:,} more characters", Style.MUTED)) if left else pieces
 
 
-def _format_value(row: Row) -> tuple[Style, str]:
+def _format_value(row: OutlineRow) -> tuple[Style, str]:
     """Return the style and text of a row's value. A heading shows the number of its parts."""
     value = row.value
-    if row.kind is Kind.GHOST:
+    if row.kind is OutlineKind.GHOST:
         return Style.MUTED, ""
     if isinstance(value, str):
         if row.input in (Input.LINE, Input.TEXT):
-            named = row.kind in (Kind.CALL, Kind.TOOL_RESPONSE)
+            named = row.kind in (OutlineKind.CALL, OutlineKind.TOOL_RESPONSE)
             return (Style.STRONG if named else Style.TEXT, value) if value else (Style.MUTED, "empty")
         return Style.TEXT, json.dumps(value, ensure_ascii=False)
     if row.is_heading:
@@ -238,8 +238,8 @@ def _format_value(row: Row) -> tuple[Style, str]:
     return (Style.MUTED if value is None else Style.TEXT), json.dumps(value)
 
 
-def _summary(row: Row) -> str:
-    if row.kind is Kind.CONTENT and isinstance(row.value, dict):
+def _summary(row: OutlineRow) -> str:
+    if row.kind is OutlineKind.CONTENT and isinstance(row.value, dict):
         parts: Any = row.value.get("parts")
         return plural(len(parts), "part") if parts else "empty"
     if isinstance(row.value, list):
@@ -247,7 +247,7 @@ def _summary(row: Row) -> str:
     return "" if row.value else "empty"
 
 
-def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
+def _label_widths(rows: Sequence[OutlineRow]) -> Sequence[int]:
     """Compute the width of each label: the values of one object are aligned in a column."""
     widths = [0] * len(rows)
     columns: list[list[int]] = []  # the rows so far of the current object at each depth
@@ -267,11 +267,19 @@ def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
     return widths
 
 
-_TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC, Kind.PERSONA, Kind.BEHAVIOUR}
+_TITLED = {
+    OutlineKind.CALL,
+    OutlineKind.TOOL_RESPONSE,
+    OutlineKind.MESSAGE,
+    OutlineKind.EVENT,
+    OutlineKind.RUBRIC,
+    OutlineKind.PERSONA,
+    OutlineKind.BEHAVIOUR,
+}
 """Rows with a title, which follows the label directly."""
 
 
-def _index_rows(rows: Sequence[Row]) -> Mapping[Place, int]:
+def _index_rows(rows: Sequence[OutlineRow]) -> Mapping[Place, int]:
     """Map each place to the first row that shows it."""
     found: dict[Place, int] = {}
     for index, row in enumerate(rows):
@@ -280,5 +288,5 @@ def _index_rows(rows: Sequence[Row]) -> Mapping[Place, int]:
     return found
 
 
-def _shape(row: Row) -> tuple[Any, ...]:
+def _shape(row: OutlineRow) -> tuple[Any, ...]:
     return tuple(step if isinstance(step, str) else 0 for step in row.place)

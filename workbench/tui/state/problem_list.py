@@ -40,7 +40,7 @@ def find_file_name(message: str) -> str | None:
     return placed["file"] if placed is not None else None
 
 
-class Source(StrEnum):
+class ProblemSource(StrEnum):
     """Origin of a problem, in the order of the list."""
 
     APPEARANCE = "themes and keys"
@@ -77,7 +77,7 @@ class SetProblem:
 class ListedProblem:
     """One row. `message` and `shown` (the file) may contain foreign text."""
 
-    source: Source
+    source: ProblemSource
     message: str
     shown: str = ""
     place: str = ""
@@ -120,7 +120,7 @@ class Problems(ListRows):
     """The problems of all sources, then the messages of the screen, as a list with a cursor."""
 
     _messages: deque[LoggedMessage] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
-    _by_source: dict[Source, Sequence[ListedProblem]] = field(default_factory=dict)
+    _by_source: dict[ProblemSource, Sequence[ListedProblem]] = field(default_factory=dict)
     _by_set: dict[str, Sequence[ListedProblem]] = field(default_factory=dict)
     _rows: list[ListedProblem] = field(default_factory=list)
 
@@ -148,13 +148,13 @@ class Problems(ListRows):
         """All problems in the order of the list."""
         return self._rows
 
-    def set_messages(self, source: Source, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
+    def set_messages(self, source: ProblemSource, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
         """Set the problems of a source to these sentences. `files` has the paths of files by the names they begin
         with.
         """
         self._set_source(source, [_parse_message(source, message, files) for message in messages])
 
-    def set_error(self, source: Source, error: StoreError | None) -> None:
+    def set_error(self, source: ProblemSource, error: StoreError | None) -> None:
         """Set the problem of a source to this error, or remove it."""
         self._set_source(source, [] if error is None else [_convert_error(source, error)])
 
@@ -162,8 +162,11 @@ class Problems(ListRows):
         """Set the eval sets with unsaved edits of earlier sessions."""
         message = "unsaved edits of an earlier session: restore or discard them"
         self._set_source(
-            Source.RECOVERY,
-            [ListedProblem(Source.RECOVERY, message, shown=name, eval_set=name, warning=True) for name in eval_sets],
+            ProblemSource.RECOVERY,
+            [
+                ListedProblem(ProblemSource.RECOVERY, message, shown=name, eval_set=name, warning=True)
+                for name in eval_sets
+            ],
         )
 
     def set_problems_in_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
@@ -182,23 +185,25 @@ class Problems(ListRows):
     def set_broken_sources(self, sources: Iterable[BrokenSource]) -> None:
         """Set the source files that cannot be compiled."""
         self._set_source(
-            Source.SOURCE,
+            ProblemSource.SOURCE,
             [
-                ListedProblem(Source.SOURCE, message, shown=shown, place="cannot be compiled", path=path, line=line)
+                ListedProblem(
+                    ProblemSource.SOURCE, message, shown=shown, place="cannot be compiled", path=path, line=line
+                )
                 for path, shown, line, message in sources
             ],
         )
 
     def clear_run_problems(self) -> None:
         """Remove the problems of earlier runs."""
-        self._set_source(Source.RUN, [])
+        self._set_source(ProblemSource.RUN, [])
 
     def add_run_problem(self, message: str, *, warning: bool) -> None:
         """Add a problem of a run, without duplicates."""
-        known = self._by_source.get(Source.RUN, ())
-        problem = ListedProblem(Source.RUN, message, warning=warning)
+        known = self._by_source.get(ProblemSource.RUN, ())
+        problem = ListedProblem(ProblemSource.RUN, message, warning=warning)
         if problem not in known and len(known) < _MOST_OF_RUN:
-            self._set_source(Source.RUN, [*known, problem])
+            self._set_source(ProblemSource.RUN, [*known, problem])
 
     def add_message(self, text: str, severity: Severity, *, at: datetime) -> None:
         """Add a message of the screen. The cursor stays on its row; on the newest message, it follows."""
@@ -255,7 +260,7 @@ class Problems(ListRows):
         """Return False for the heading of the messages."""
         return index != len(self._rows)
 
-    def _set_source(self, source: Source, problems: Sequence[ListedProblem]) -> None:
+    def _set_source(self, source: ProblemSource, problems: Sequence[ListedProblem]) -> None:
         if list(problems) != list(self._by_source.get(source, ())):
             self._by_source[source] = problems
             self._rebuild_rows()
@@ -273,8 +278,8 @@ class Problems(ListRows):
         self.move_to(self.cursor)
 
     def _sort_problems(self) -> Iterator[ListedProblem]:
-        for source in Source:
-            if source is Source.EVAL_SET:
+        for source in ProblemSource:
+            if source is ProblemSource.EVAL_SET:
                 listed = [problem for name in sorted(self._by_set) for problem in self._by_set[name]]
                 yield from sorted(listed, key=lambda problem: not problem.conflict)
             yield from self._by_source.get(source, ())
@@ -283,7 +288,7 @@ class Problems(ListRows):
 def _describe_enter_key(problem: ListedProblem) -> str:
     if problem.conflict:
         return "enter shows both versions, to choose"
-    if problem.source is Source.RECOVERY:
+    if problem.source is ProblemSource.RECOVERY:
         return "enter shows the unsaved edits that were found"
     if problem.case is not None:
         return "enter goes to the case, F opens the file there in your editor"
@@ -300,7 +305,7 @@ def _format_message(message: LoggedMessage) -> Line:
     )
 
 
-def _parse_message(source: Source, message: str, files: Mapping[str, Path]) -> ListedProblem:
+def _parse_message(source: ProblemSource, message: str, files: Mapping[str, Path]) -> ListedProblem:
     listed = ListedProblem(source, message, warning=True)
     placed = _PLACED.fullmatch(message)
     if placed is None or placed["file"] not in files:
@@ -310,7 +315,7 @@ def _parse_message(source: Source, message: str, files: Mapping[str, Path]) -> L
     return replace(listed, message=placed["message"], shown=name, path=path, line=line, column=column)
 
 
-def _convert_error(source: Source, error: StoreError) -> ListedProblem:
+def _convert_error(source: ProblemSource, error: StoreError) -> ListedProblem:
     return ListedProblem(
         source,
         error.message,
@@ -328,7 +333,7 @@ def _convert_set_problem(eval_set: str, target: str, problem: SetProblem) -> Lis
         eval_id, occurrence = problem.case
         case = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=occurrence)
     return ListedProblem(
-        Source.EVAL_SET,
+        ProblemSource.EVAL_SET,
         problem.message,
         shown=eval_set,
         place=problem.place,

@@ -35,7 +35,7 @@ from workbench.tui.state.browser_state import (
     select_matching,
 )
 from workbench.tui.state.case_status import FAILING_STATES, StatusBoard, make_count_parts
-from workbench.tui.state.problem_list import Problems, Source
+from workbench.tui.state.problem_list import Problems, ProblemSource
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_project_line
 from workbench.tui.state.text_layout import (
@@ -216,7 +216,7 @@ class ProjectState:
             if (listed.target, listed.relative) not in remaining:
                 self.board.remove_cases(listed.case_keys)
         self.project = project
-        self.problems.set_messages(Source.PROJECT, project.problems, files=project.files)
+        self.problems.set_messages(ProblemSource.PROJECT, project.problems, files=project.files)
         self.problems.keep_only_sets(listed.relative for listed in project.sets)
         self.browser.replace_sets(project.targets, project.sets)
 

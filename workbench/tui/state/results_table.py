@@ -19,7 +19,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricResult, Metric
 from workbench.model.text import redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import samples_text
-from workbench.tui.state.browser_list import Row
+from workbench.tui.state.browser_list import BrowserRow
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
@@ -33,7 +33,7 @@ from workbench.tui.state.case_status import (
     get_metric_badge,
     make_count_parts,
 )
-from workbench.tui.state.finder import Pattern
+from workbench.tui.state.finder import FinderPattern
 from workbench.tui.state.text_layout import (
     Line,
     ListRows,
@@ -410,7 +410,7 @@ class Scope:
     narrowest: tuple[str | None, str] = (None, "")
 
     @classmethod
-    def from_row(cls, row: Row | None) -> Scope:
+    def from_row(cls, row: BrowserRow | None) -> Scope:
         """Make the scope of a row: its eval set, its target, or everything without a row."""
         if row is None:
             return cls(None)
@@ -540,7 +540,7 @@ class ResultTable(ListRows):
         """List one row for each case or repeat, filtered and sorted. The same row stays selected."""
         selected = self.selected_row
         rows = self._all if self.by_repeat or not self._has_repeats else merge_repeats(self._all)
-        pattern = Pattern(self.filtered_by)
+        pattern = FinderPattern(self.filtered_by)
         if pattern.words:
             rows = [row for row in rows if pattern.matches_text(row.search_text)]
         self._matching_rows = list(rows)

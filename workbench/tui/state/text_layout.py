@@ -131,14 +131,14 @@ class SideBySide:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnHeadings:
     """The headings of the two sides. In one column they are a legend for the marks - and +."""
 
     expected: str
     actual: str
 
 
-Block = Paragraph | SideBySide | Columns
+Block = Paragraph | SideBySide | ColumnHeadings
 
 BLANK = Paragraph(())
 """An empty line."""
@@ -176,7 +176,7 @@ def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) ->
     for block in blocks:
         if isinstance(block, Paragraph):
             lines += _wrap_pieces(block.pieces, width=width, first="", indent=block.indent, hang=block.hang)
-        elif isinstance(block, Columns):
+        elif isinstance(block, ColumnHeadings):
             lines += _headline_lines(block, width=width, side_by_side=side_by_side)
         elif side_by_side:
             lines += _two_column_lines(block, width=width)
@@ -430,7 +430,7 @@ def _cut_pieces(pieces: tuple[StyledText, ...], spans: Iterable[tuple[int, int]]
         yield tuple(cut)
 
 
-def _headline_lines(block: Columns, *, width: int, side_by_side: bool) -> Iterator[Line]:
+def _headline_lines(block: ColumnHeadings, *, width: int, side_by_side: bool) -> Iterator[Line]:
     if side_by_side:
         expected, actual = (Side((StyledText(title, Style.HEADING),)) for title in (block.expected, block.actual))
         yield from _two_column_lines(SideBySide(expected, actual), width=width)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from workbench.model.text import format_duration
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import ScreenLayout
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
@@ -42,7 +42,7 @@ _ADDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TourChange:
     """The change of the tour: a line that was added to the agent.
 
     `is_new`: it was not there before. `after` is the number of the last change that the watch had seen before.
@@ -53,20 +53,20 @@ class Change:
     after: int = 0
 
 
-def mend_agent(source: str) -> tuple[str, Change] | None:
+def mend_agent(source: str) -> tuple[str, TourChange] | None:
     """Add the line with which the agent counts the name of a device. None if the source has no place for it."""
     before, found, after = source.partition(_BEFORE)
     if not found:
         return None
-    change = Change(line=before.count("\n") + 2, is_new=not after.startswith(_ADDED))
+    change = TourChange(line=before.count("\n") + 2, is_new=not after.startswith(_ADDED))
     return (f"{before}{found}{_ADDED}{after}" if change.is_new else source), change
 
 
-def make_first_layout(eval_sets: Mapping[str, Iterable[str]]) -> Layout:
+def make_first_layout(eval_sets: Mapping[str, Iterable[str]]) -> ScreenLayout:
     """Make the layout for the begin of the tour: all but its eval set is folded. `eval_sets` are by target."""
     targets = [(target, "") for target in eval_sets if target != TARGET]
     sets = [(TARGET, relative) for relative in eval_sets[TARGET] if relative != EVAL_SET]
-    return Layout(tour=STEPS[0].name, folded=(*targets, *sets))
+    return ScreenLayout(tour=STEPS[0].name, folded=(*targets, *sets))
 
 
 # What the screen shows.
@@ -98,7 +98,7 @@ class View:
     saved_at: int = 0
     watch: WatchMode = WatchMode.OFF
     dialog: str = ""
-    change: Change | None = None
+    change: TourChange | None = None
     rerun: Rerun | None = None
     seen: frozenset[int] = frozenset()
 
@@ -111,7 +111,7 @@ class View:
         is_typing: bool,
         saved_at: int,
         dialog: str,
-        change: Change | None,
+        change: TourChange | None,
     ) -> View:
         """Make the view from the state of the main screen and from what only its widgets know."""
         listed = state.browser.get_set(TARGET, EVAL_SET)
@@ -174,7 +174,7 @@ Condition = Callable[[View, View], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TourStep:
     """A step of the tour.
 
     `hint` says what to look at and what to press next; the id of an action in braces becomes its key. The step is done
@@ -331,27 +331,27 @@ def _is_current(now: View, _: View) -> bool:
 
 
 STEPS = (
-    Step("move", "Find an eval set", _hint_move, lambda now, _: now.selected[0] == EVAL_SET),
-    Step("run", "Run cases", _hint_run, lambda now, _: bool(now.states) and now.is_run),
-    Step("read", "Read a failure", _hint_read, lambda now, _: now.state in FAILING_STATES and now.tab == "diff"),
-    Step("accept", "Accept the actual side", _hint_accept, _is_accepted),
-    Step(
+    TourStep("move", "Find an eval set", _hint_move, lambda now, _: now.selected[0] == EVAL_SET),
+    TourStep("run", "Run cases", _hint_run, lambda now, _: bool(now.states) and now.is_run),
+    TourStep("read", "Read a failure", _hint_read, lambda now, _: now.state in FAILING_STATES and now.tab == "diff"),
+    TourStep("accept", "Accept the actual side", _hint_accept, _is_accepted),
+    TourStep(
         "undo",
         "Undo and redo",
         _hint_undo,
         lambda now, begin: now.failing <= begin.failing and now.stale <= begin.stale,
         sights=(lambda now, begin: not now.failing <= begin.failing,),
     ),
-    Step("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_begun, _is_saved)),
-    Step("watch", "Turn the watch on", _hint_watch, lambda now, _: now.watch is WatchMode.ON),
-    Step(
+    TourStep("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_begun, _is_saved)),
+    TourStep("watch", "Turn the watch on", _hint_watch, lambda now, _: now.watch is WatchMode.ON),
+    TourStep(
         "rerun",
         "Code changes, verdicts follow",
         _hint_rerun,
         lambda now, _: now.change is not None and (now.rerun is not None or not now.change.is_new),
     ),
-    Step("trace", "See the steps", _hint_trace, lambda now, _: now.case is not None and now.tab == "trace"),
-    Step(
+    TourStep("trace", "See the steps", _hint_trace, lambda now, _: now.case is not None and now.tab == "trace"),
+    TourStep(
         "find",
         "Find everything else",
         _hint_find,
@@ -377,7 +377,7 @@ class Tour:
             self.name = STEPS[0].name
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> TourStep | None:
         """The current step; None after the last one."""
         return next((step for step in STEPS if step.name == self.name), None)
 

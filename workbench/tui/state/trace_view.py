@@ -76,7 +76,7 @@ _KIND_STYLES = {
 }
 
 
-class Columns(NamedTuple):
+class TraceColumns(NamedTuple):
     """Width of each column of a row in cells; 0 for a column without room."""
 
     name: int
@@ -85,7 +85,7 @@ class Columns(NamedTuple):
     bar: int
 
     @classmethod
-    def divide(cls, width: int, *, tokens_known: bool) -> Columns:
+    def divide(cls, width: int, *, tokens_known: bool) -> TraceColumns:
         """Divide a row of this width. Without known tokens there is no column for them."""
         tokens = _TOKENS if tokens_known and width >= _TOKENS_FROM else 0
         time = _TIME if width >= _LEAST_NAME + _TIME else 0
@@ -93,14 +93,14 @@ class Columns(NamedTuple):
         bar = left * 2 // 5 if left - _LEAST_BAR >= _LEAST_NAME else 0
         return cls(name=max(left - bar, 0), time=time, tokens=tokens, bar=bar)
 
-    def without_times(self) -> Columns:
+    def without_times(self) -> TraceColumns:
         """Give all room to the name, except for the note that there are no times."""
         width = sum(self)
         note = len(_NO_TIMES if width >= _WIDE else _NO_TIMES_SHORT) + 1
-        return Columns(name=width - note, time=0, tokens=0, bar=note)
+        return TraceColumns(name=width - note, time=0, tokens=0, bar=note)
 
 
-def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, axis: Axis | None) -> Line:
+def turn_row(turn: TurnNode, message: str, *, columns: TraceColumns, folded: bool, axis: Axis | None) -> Line:
     """Draw the row of a turn: the user's message (safe, one line), its time and tokens."""
     errors = f"{ERROR_MARK} {turn.errors} " if turn.errors else ""
     head = (
@@ -116,7 +116,7 @@ def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, ax
 
 
 def span_row(
-    node: SpanNode, *, columns: Columns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
+    node: SpanNode, *, columns: TraceColumns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
 ) -> Line:
     """Draw the row of a span. In a `flat` list it names the parent instead of an indentation."""
     span = node.span
@@ -209,7 +209,7 @@ def _name(pieces: Line, width: int) -> Line:
     return fill_line(tuple(piece for piece in pieces if piece.text), width)
 
 
-def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Line:
+def _figures(seconds: float | None, tokens: int | None, columns: TraceColumns) -> Line:
     time = "–" if seconds is None else format_duration(seconds)
     spent = "" if tokens is None else f"{tokens:,} t" if tokens < 100_000 else f"{tokens / 1e3:,.0f}k t"
     return (
@@ -218,7 +218,7 @@ def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Lin
     )
 
 
-def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
+def _bar(node: SpanNode, axis: Axis | None, columns: TraceColumns) -> Line:
     span = node.span
     if not columns.bar or axis is None:
         return ()
@@ -299,7 +299,7 @@ class TraceView(ListRows):
     def line(self, index: int, width: int) -> Line:
         """Draw one row."""
         row = self._rows[index]
-        columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
+        columns = TraceColumns.divide(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded
         if isinstance(row, TurnNode):
             axis = self._axis(row.index, columns.bar)
@@ -449,7 +449,7 @@ class TraceView(ListRows):
 
     def axis_line(self, width: int) -> Line:
         """Draw the times above the bars, of the turn at the cursor or of the session."""
-        columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
+        columns = TraceColumns.divide(width, tokens_known=self.tree.tokens is not None)
         turn = self.selection.key.turn if self.selection is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"

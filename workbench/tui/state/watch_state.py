@@ -411,7 +411,7 @@ _WIDE = 100  # cells from which there is room for all words
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WatchEntry:
     """A row: a line, text at its right end (with a `short` form for narrow screens), and the item it is about."""
 
     line: Line
@@ -426,7 +426,7 @@ class WatchRows(ListRows):
     """Rows for a list. The cursor stays on its row while rows are added; at the top it stays at the top."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[WatchEntry] = []
         self._is_moved = False  # away from the top
 
     def __len__(self) -> int:
@@ -476,14 +476,14 @@ class WatchRows(ListRows):
         return cut_line((*left, StyledText(" " * gap), *right), width)
 
     @property
-    def _selected_entry(self) -> Entry | None:
+    def _selected_entry(self) -> WatchEntry | None:
         return self._entries[self.cursor] if self._entries else None
 
     def _note_position(self) -> None:
         first = self._find_row(0, onward=1, otherwise=0)
         self._is_moved = self.cursor != first
 
-    def _find_index(self, entry: Entry | None) -> int:
+    def _find_index(self, entry: WatchEntry | None) -> int:
         if entry is None:
             return 0
         return next((i for i, each in enumerate(self._entries) if each.identity == entry.identity), self.cursor)
@@ -523,18 +523,18 @@ def explain_empty(watch: WatchState) -> str:
     return f"No change since then. Edit the agent, and the affected cases run automatically. {keys}"
 
 
-def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
+def _entries(watch: WatchState, board: StatusBoard) -> Iterator[WatchEntry]:
     for broken in watch.broken:
         text = f" ! {safe_line(broken.place)} cannot be compiled: {safe_line(broken.message)}"
         waiting = StyledText(f"{plural(broken.cases, 'case')} {'waits' if broken.cases == 1 else 'wait'}", Style.MUTED)
         identity = ("broken", broken.place, broken.message)
-        yield Entry((StyledText(text, Style.ERROR),), (waiting,), broken=broken, identity=identity)
+        yield WatchEntry((StyledText(text, Style.ERROR),), (waiting,), broken=broken, identity=identity)
     if watch.held:
         cases = len({job.case for job in watch.held})
         text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: alt+r runs "
-        yield Entry((StyledText(f"{text}{'it' if cases == 1 else 'them'} anyway", Style.WARNING),))
+        yield WatchEntry((StyledText(f"{text}{'it' if cases == 1 else 'them'} anyway", Style.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
-        yield Entry(
+        yield WatchEntry(
             (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
         )
         pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
@@ -547,7 +547,7 @@ def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
 _MOST_PENDING = 100
 
 
-def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
+def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[WatchEntry]:
     event = change.event
     shown = ", ".join(safe_line(path, width=60) for path in event.paths[:_MOST_PATHS]) or "the project"
     more = f" and {len(event.paths) - _MOST_PATHS:,} more" if len(event.paths) > _MOST_PATHS else ""
@@ -558,14 +558,14 @@ def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
     )
     took = "" if change.seconds is None else f"after {format_duration(change.seconds)}"
     right, short = ((StyledText(f"{lead}{took}", Style.MUTED),) if took else () for lead in ("first verdict ", ""))
-    yield Entry(line, right, short, identity=("change", change.number))
+    yield WatchEntry(line, right, short, identity=("change", change.number))
     if event.held:
-        yield Entry((StyledText(f"   not run automatically: {safe_line(event.held)}", Style.WARNING),))
+        yield WatchEntry((StyledText(f"   not run automatically: {safe_line(event.held)}", Style.WARNING),))
     for words in event.quarantines[:_MOST_CASES]:
-        yield Entry((StyledText(f"   {QUARANTINED.symbol} {safe_line(words)}", QUARANTINED.style),))
+        yield WatchEntry((StyledText(f"   {QUARANTINED.symbol} {safe_line(words)}", QUARANTINED.style),))
     yield from _count_entry(len(event.quarantines) - _MOST_CASES)
     for reach in change.reaches:
-        yield Entry((StyledText(f"   {safe_line(reach)}", Style.KEY),))
+        yield WatchEntry((StyledText(f"   {safe_line(reach)}", Style.KEY),))
     affected = [(each, _find_look(each.job, change, board)) for each in change.affected]
     place = ("change", change.number)
     yield from _case_entries(affected, place, change.model_calls, with_reasons=len(change.reaches) != 1)
@@ -606,7 +606,7 @@ def _case_entries(
     model_calls: Mapping[JobKey, ModelCalls],
     *,
     with_reasons: bool,
-) -> Iterator[Entry]:
+) -> Iterator[WatchEntry]:
     for each, badge in affected:
         repeat = f" repeat {each.job.repeat + 1}" if each.job.repeat else ""
         name = safe_line(f"{each.job.case.eval_id}{repeat}", width=60)
@@ -620,9 +620,9 @@ def _case_entries(
         calls = model_calls.get(each.job)
         asked = () if calls is None else (StyledText(describe_sources(calls), Style.MUTED),)
         short = () if calls is None else (StyledText(mark_replayed(calls) or "live", Style.MUTED),)
-        yield Entry(line, asked, short, job=each.job, identity=(*place, each.job))
+        yield WatchEntry(line, asked, short, job=each.job, identity=(*place, each.job))
 
 
-def _count_entry(count: int) -> Iterator[Entry]:
+def _count_entry(count: int) -> Iterator[WatchEntry]:
     if count > 0:
-        yield Entry((StyledText(f"     and {count:,} more", Style.MUTED),))
+        yield WatchEntry((StyledText(f"     and {count:,} more", Style.MUTED),))

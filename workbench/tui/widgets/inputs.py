@@ -22,7 +22,7 @@ from textual.widgets import Input, Label, Static, TextArea
 from workbench.tui.keys import KeyHolder
 from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
-from workbench.tui.state.editor_state import Draft, Form
+from workbench.tui.state.editor_state import Draft, TextForm
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     Style,
@@ -412,16 +412,16 @@ class EditorBox(Vertical):
         keys = "   tab completes, enter applies" if is_call else "   enter applies"
         form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
         self._title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
-        is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is Form.JSON
+        is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is TextForm.JSON
         self._remark = "tab completes" if is_call else str(draft.form) if is_typed_otherwise else ""
         self._show_title()
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
-        text.set_json(draft.form in (Form.JSON, Form.CALL))
+        text.set_json(draft.form in (TextForm.JSON, TextForm.CALL))
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
-            if draft.form is not Form.JSON:  # JSON is read from its beginning
+            if draft.form is not TextForm.JSON:  # JSON is read from its beginning
                 text.move_cursor(text.document.end)
         text.update_suggestion()
         self.call_after_refresh(self._fit)  # once the text has its width

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.report.bisect_report import BisectReport, Commit, Outcome, Step, Suspect
+from workbench.report.bisect_report import BisectReport, BisectStep, Commit, CommitOutcome, Suspect
 from workbench.tui.dialogs.cause_screens import BisectScreen
 
 Open = Callable[..., Any]
@@ -37,17 +37,17 @@ def project(make_history_project: Open, monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 STEPS = [
-    Step(
+    BisectStep(
         commit=Commit(id=letter * 40, parents=(), subject=subject, author="Ann", date="2026-02-11T10:00:00+01:00"),
         outcome=outcome,
         reason=reason,
         suspects=suspects,
     )
     for letter, subject, outcome, reason, suspects in (
-        ("a", "Go further [/b] 改", Outcome.FAILED, "", None),
-        ("b", "Begin", Outcome.PASSED, "", 5),
-        ("c", "Remove the agent", Outcome.SKIPPED, "the agent cannot be started: no module agent", 5),
-        ("d", "Prefer the hall", Outcome.FAILED, "", 1),
+        ("a", "Go further [/b] 改", CommitOutcome.FAILED, "", None),
+        ("b", "Begin", CommitOutcome.PASSED, "", 5),
+        ("c", "Remove the agent", CommitOutcome.SKIPPED, "the agent cannot be started: no module agent", 5),
+        ("d", "Prefer the hall", CommitOutcome.FAILED, "", 1),
     )
 ]
 

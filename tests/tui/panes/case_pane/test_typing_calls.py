@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tui.panes.case_pane.opened import LAMP, get_data, get_pane, open_case, select_row, type_text, wait_until_idle
-from workbench.tui.state.case_outline import Kind
+from workbench.tui.state.case_outline import OutlineKind
 from workbench.tui.widgets.inputs import TypedText
 
 
@@ -47,7 +47,7 @@ async def test_a_new_call_is_typed_in_one_line_and_selected(open_app: Any, proje
 
         assert get_calls(screen, 1) == [{"name": "set_light", "args": {"room": "hall", "level": 3}}]
         row = get_pane(screen).editor.row
-        assert (row.kind, row.value) == (Kind.CALL, "set_light")
+        assert (row.kind, row.value) == (OutlineKind.CALL, "set_light")
 
 
 async def test_tab_and_the_right_arrow_complete_a_call_from_known_ones(open_app: Any, project: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_ghost_row_adds_what_its_turn_lacks(open_app: Any, project: Path
     async with open_app(project) as screen:
         await open_case(screen)
         view = get_pane(screen).editor.view
-        ghosts = [row.label for row in view.rows if row.kind is Kind.GHOST]
+        ghosts = [row.label for row in view.rows if row.kind is OutlineKind.GHOST]
         assert "+ call" in ghosts and ghosts[-1] == "+ turn"
 
         await select_row(screen, "+ call")
@@ -115,8 +115,10 @@ async def test_a_ghost_row_adds_what_its_turn_lacks(open_app: Any, project: Path
         await screen.press("enter")
         await wait_until_idle(screen)
         assert get_calls(screen, 1) == [{"name": "ping", "args": {"n": 1}}]
-        assert (view.row.kind, view.row.value) == (Kind.CALL, "ping")
-        assert [row.label for row in view.rows if row.kind is Kind.GHOST].count("+ call") == ghosts.count("+ call") - 1
+        assert (view.row.kind, view.row.value) == (OutlineKind.CALL, "ping")
+        assert [row.label for row in view.rows if row.kind is OutlineKind.GHOST].count("+ call") == ghosts.count(
+            "+ call"
+        ) - 1
 
         turns = len(get_data(screen)["conversation"])
         await select_row(screen, "+ turn")

@@ -13,7 +13,14 @@ import pytest
 from tests.engine.judged import serve_judge
 from tests.llm.servers import HttpResponse, Server, gemini
 from workbench.model.identity import CaseKey
-from workbench.report.coverage_report import Coverage, Part, PartKind, PartStatus, Section, UncertainCase
+from workbench.report.coverage_report import (
+    Coverage,
+    CoveragePart,
+    CoverageSection,
+    PartKind,
+    PartStatus,
+    UncertainCase,
+)
 from workbench.tui.screens import coverage_screen
 from workbench.tui.screens.coverage_screen import CoverageTree, describe_wanted, measure_project
 from workbench.tui.state.text_layout import render_blocks
@@ -201,8 +208,8 @@ async def test_a_project_without_cases_says_so(tmp_path: Path, open_app: Any) ->
         await screen.until_gone("no eval set with an agent was found: nothing can be covered")
 
 
-def make_tree(*parts: Part) -> CoverageTree:
-    section = Section(title="agent", targets=["t"], parts=parts)
+def make_tree(*parts: CoveragePart) -> CoverageTree:
+    section = CoverageSection(title="agent", targets=["t"], parts=parts)
     return CoverageTree(Coverage(selected=1, current=1, stale=(), unknown=(), sections=[section]))
 
 
@@ -212,8 +219,8 @@ def list_texts(tree: CoverageTree, width: int = 80) -> list[str]:
 
 def test_rows_are_drawn_with_bars_and_safe_names() -> None:
     case = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c\x1b[1m")
-    reached = Part(kind=PartKind.TOOL, name="a\nb", status=PartStatus.REACHED, cases=[case])
-    stale = Part(kind=PartKind.TOOL, name="old", status=PartStatus.STALE, stale_cases=[case])
+    reached = CoveragePart(kind=PartKind.TOOL, name="a\nb", status=PartStatus.REACHED, cases=[case])
+    stale = CoveragePart(kind=PartKind.TOOL, name="old", status=PartStatus.STALE, stale_cases=[case])
     tree = make_tree(reached, stale)
     tree.move_to(1)
     tree.toggle_fold()
@@ -232,7 +239,7 @@ def test_rows_are_drawn_with_bars_and_safe_names() -> None:
 
 
 def test_gaps_leave_out_sections_without_any() -> None:
-    tree = make_tree(Part(kind=PartKind.TOOL, name="a", status=PartStatus.REACHED))
+    tree = make_tree(CoveragePart(kind=PartKind.TOOL, name="a", status=PartStatus.REACHED))
 
     tree.toggle_gaps()
 
@@ -245,8 +252,8 @@ def test_gaps_leave_out_sections_without_any() -> None:
 def test_a_section_describes_its_parts_and_only_cases_of_its_agent() -> None:
     keys = [CaseKey(target=target, eval_set="s.evalset.json", eval_id=f"case of {target}") for target in ("t", "other")]
     unknown = [UncertainCase(case=key, reason="never ran") for key in keys]
-    parts = [Part(kind=PartKind.FUNCTION, name="a" * 60, status=PartStatus.UNREACHED)]
-    section = Section(title="agent" * 12, targets=["t"], parts=parts)
+    parts = [CoveragePart(kind=PartKind.FUNCTION, name="a" * 60, status=PartStatus.UNREACHED)]
+    section = CoverageSection(title="agent" * 12, targets=["t"], parts=parts)
     tree = CoverageTree(Coverage(selected=2, current=0, stale=(), unknown=unknown, sections=[section]))
 
     lines = render_blocks(tree.blocks(), width=100, side_by_side=False)
@@ -259,7 +266,7 @@ def test_a_section_describes_its_parts_and_only_cases_of_its_agent() -> None:
 
 
 def test_a_topic_leaves_out_what_is_only_unknown() -> None:
-    unknown = Part(kind=PartKind.TOOL, name="maybe", status=PartStatus.UNKNOWN)
-    unreached = Part(kind=PartKind.TOOL, name="dim", status=PartStatus.UNREACHED)
+    unknown = CoveragePart(kind=PartKind.TOOL, name="maybe", status=PartStatus.UNKNOWN)
+    unreached = CoveragePart(kind=PartKind.TOOL, name="dim", status=PartStatus.UNREACHED)
 
     assert describe_wanted([unknown, unreached]) == "Requests that need the tool dim."

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.diff_state import Decision, ReviewWalk
+from workbench.tui.state.diff_state import DiffDecision, ReviewWalk
 from workbench.tui.state.text_layout import render_blocks
 
 
@@ -37,7 +37,7 @@ def test_undo_returns_to_the_last_accepted_case(walk: ReviewWalk, make: Any) -> 
     walk.skip()
 
     assert walk.undo() == make.key("a")
-    assert (walk.place, walk.decisions[0]) == (0, Decision.PARTLY)
+    assert (walk.place, walk.decisions[0]) == (0, DiffDecision.PARTLY)
     assert walk.undo() == make.key("a")
     assert 0 not in walk.decisions
     assert walk.undo() is None
@@ -48,7 +48,7 @@ def test_a_refused_case_stays_selected_with_the_reason(walk: ReviewWalk) -> None
 
     assert walk.reason() == "it ended in an error"
     walk.skip()
-    assert walk.decisions[0] is Decision.REFUSED
+    assert walk.decisions[0] is DiffDecision.REFUSED
     assert walk.reason() is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.engine.set_files import VersionPart, Versions
 from workbench.store.evalsets.new_evalsets import CaseDifference
 from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
-from workbench.tui.state.text_layout import Columns, Paragraph, SideBySide, render_blocks
+from workbench.tui.state.text_layout import ColumnHeadings, Paragraph, SideBySide, render_blocks
 
 
 def make_versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
@@ -61,7 +61,7 @@ def test_a_huge_difference_is_cut_with_a_note() -> None:
 
     assert 1_000 < len(blocks) < 2_000
     assert isinstance(blocks[-1], Paragraph) and "your editor shows all" in blocks[-1].pieces[0].text
-    assert sum(isinstance(block, Columns) for block in blocks) == 1
+    assert sum(isinstance(block, ColumnHeadings) for block in blocks) == 1
     assert all(block.differs for block in blocks if isinstance(block, SideBySide))
 
 

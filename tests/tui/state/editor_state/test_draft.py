@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tui.state.cases import FREE, TEXTS
 from workbench.tui.state.case_edits import Slot
 from workbench.tui.state.case_outline import ABSENT, Input
-from workbench.tui.state.editor_state import Draft, Form, Invalid, is_plain
+from workbench.tui.state.editor_state import Draft, Invalid, TextForm, is_plain
 
 
 def make_slot(input: Input) -> Slot:
@@ -38,35 +38,35 @@ def test_any_text_can_be_typed(text: str, input: Input) -> None:
 @given(FREE)
 def test_cycling_through_all_types_keeps_the_value(value: Any) -> None:
     draft = Draft.begin(make_slot(Input.JSON), value)
-    as_value = Draft(make_slot(Input.VALUE), Form.JSON, draft.text, value)
+    as_value = Draft(make_slot(Input.VALUE), TextForm.JSON, draft.text, value)
 
-    for _ in range(len(Form) - 1):  # a call is no such type
+    for _ in range(len(TextForm) - 1):  # a call is no such type
         as_value = as_value.next_form()
 
     if not isinstance(value, str):
-        assert as_value.form is Form.JSON
+        assert as_value.form is TextForm.JSON
         assert as_value.value() == value
 
 
 @pytest.mark.parametrize(
     ("text", "form", "why"),
     [
-        ("", Form.NUMBER, "found nothing, expected a number"),
-        ("12a", Form.NUMBER, 'found "12a", expected a number'),
-        ("true", Form.NUMBER, "expected a number"),
-        ("1e999", Form.NUMBER, "expected a number"),
-        ("yes", Form.TRUTH, "expected true or false"),
-        ("none", Form.NULL, "expected null"),
-        ('{"a": 1,}', Form.JSON, "expected a key in double quotes"),
-        ('{"a": 1, "a": 2}', Form.JSON, "duplicate key"),
-        ("[\n1\n2]", Form.JSON, "line 3, column 1"),
-        ("NaN", Form.JSON, "found NaN, expected a JSON number"),
-        ("[" * 100_000, Form.JSON, "nested too deeply"),
-        ("", Form.JSON, "found the end, expected a value"),
-        ("{} x", Form.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
+        ("", TextForm.NUMBER, "found nothing, expected a number"),
+        ("12a", TextForm.NUMBER, 'found "12a", expected a number'),
+        ("true", TextForm.NUMBER, "expected a number"),
+        ("1e999", TextForm.NUMBER, "expected a number"),
+        ("yes", TextForm.TRUTH, "expected true or false"),
+        ("none", TextForm.NULL, "expected null"),
+        ('{"a": 1,}', TextForm.JSON, "expected a key in double quotes"),
+        ('{"a": 1, "a": 2}', TextForm.JSON, "duplicate key"),
+        ("[\n1\n2]", TextForm.JSON, "line 3, column 1"),
+        ("NaN", TextForm.JSON, "found NaN, expected a JSON number"),
+        ("[" * 100_000, TextForm.JSON, "nested too deeply"),
+        ("", TextForm.JSON, "found the end, expected a value"),
+        ("{} x", TextForm.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
     ],
 )
-def test_an_invalid_text_has_a_reason(text: str, form: Form, why: str) -> None:
+def test_an_invalid_text_has_a_reason(text: str, form: TextForm, why: str) -> None:
     draft = Draft(make_slot(Input.VALUE), form, text, None)
 
     with pytest.raises(Invalid, match=why):
@@ -76,25 +76,25 @@ def test_an_invalid_text_has_a_reason(text: str, form: Form, why: str) -> None:
 
 @pytest.mark.parametrize("input", [Input.LINE, Input.TEXT])
 def test_a_text_stays_a_text(input: Input) -> None:
-    assert "in quotes" in (Draft(make_slot(input), Form.JSON, "3", "x").problem or "")
-    assert Draft(make_slot(input), Form.JSON, '"a\\tb"', "x").value() == "a\tb"
+    assert "in quotes" in (Draft(make_slot(input), TextForm.JSON, "3", "x").problem or "")
+    assert Draft(make_slot(input), TextForm.JSON, '"a\\tb"', "x").value() == "a\tb"
 
 
 def test_a_new_value_starts_empty_and_differs_from_null() -> None:
-    assert Draft.begin(make_slot(Input.VALUE), ABSENT) == Draft(make_slot(Input.VALUE), Form.TEXT, "", ABSENT)
+    assert Draft.begin(make_slot(Input.VALUE), ABSENT) == Draft(make_slot(Input.VALUE), TextForm.TEXT, "", ABSENT)
     assert Draft.begin(make_slot(Input.JSON), ABSENT).text == ""
-    assert Draft.begin(make_slot(Input.VALUE), None).form is Form.NULL
+    assert Draft.begin(make_slot(Input.VALUE), None).form is TextForm.NULL
     assert Draft.begin(make_slot(Input.VALUE), ABSENT).is_new and not Draft.begin(make_slot(Input.VALUE), None).is_new
 
 
 def test_a_text_with_a_tab_opens_as_a_text() -> None:
     draft = Draft.begin(make_slot(Input.TEXT), "a\tb\n\tc")
-    assert (draft.form, draft.text, draft.value()) == (Form.TEXT, "a\tb\n\tc", "a\tb\n\tc")
-    assert Draft.begin(make_slot(Input.TEXT), "a\rb").form is Form.JSON
+    assert (draft.form, draft.text, draft.value()) == (TextForm.TEXT, "a\tb\n\tc", "a\tb\n\tc")
+    assert Draft.begin(make_slot(Input.TEXT), "a\rb").form is TextForm.JSON
 
 
 def test_an_id_has_one_line() -> None:
-    assert Draft(make_slot(Input.LINE), Form.TEXT, "a\nb", "x").problem == "expected one line"
+    assert Draft(make_slot(Input.LINE), TextForm.TEXT, "a\nb", "x").problem == "expected one line"
 
 
 def test_a_long_text_is_left_to_the_users_editor() -> None:

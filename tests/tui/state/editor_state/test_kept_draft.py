@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from workbench.model.identity import CaseKey
 from workbench.tui.state.case_edits import InsertItem, Slot
 from workbench.tui.state.case_outline import ABSENT, Input
-from workbench.tui.state.editor_state import Draft, Edited, Form, dump_draft, load_draft
+from workbench.tui.state.editor_state import Draft, Edited, TextForm, dump_draft, load_draft
 
 texts = st.text(st.characters(codec=None))  # lone surrogates too
 places = st.lists(texts | st.integers(0, 9), max_size=4).map(tuple)
@@ -25,7 +25,7 @@ slots = st.builds(
     hole=st.none() | places,
     instead_of=st.none() | places,
 )
-drafts = st.builds(Draft, slot=slots, form=st.sampled_from(Form), text=texts, original=values | st.just(ABSENT))
+drafts = st.builds(Draft, slot=slots, form=st.sampled_from(TextForm), text=texts, original=values | st.just(ABSENT))
 cases = st.builds(CaseKey, target=st.just("t"), eval_set=st.just("s"), eval_id=st.text(), occurrence=st.integers(0, 3))
 edited_values = st.builds(Edited, texts, st.none() | cases)
 
@@ -47,7 +47,7 @@ def test_invalid_json_is_not_a_draft(kept: object) -> None:
 def test_the_draft_of_a_new_call_of_an_earlier_version_is_a_call() -> None:
     template = {"name": "", "args": {}}
     slot = Slot(place=("calls",), index=0, title="call", input=Input.LINE, template=template, hole=("name",))
-    text = json.dumps(dump_draft(Edited("a.evalset.json", None), Draft(slot, Form.TEXT, "set_light", ABSENT)))
+    text = json.dumps(dump_draft(Edited("a.evalset.json", None), Draft(slot, TextForm.TEXT, "set_light", ABSENT)))
 
     loaded = load_draft(json.loads(text))
 

@@ -24,11 +24,11 @@ from workbench.model.results import (
     TurnResult,
 )
 from workbench.model.run_events import MetricSummary, RunSummary
-from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
+from workbench.report.comparison import RunComparison, VerdictChange, collect_verdicts, compare_runs
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
-from workbench.tui.state.history_state import CaseHistory, ComparedCases, Executions, GroupRuns
+from workbench.tui.state.history_state import CaseHistory, ComparedCases, ExecutionRows, GroupRuns
 from workbench.tui.state.results_table import Column, ResultTable, TableRow, make_columns, make_table_row
 from workbench.tui.state.text_layout import Line, StyledText, bar, compute_share, histogram, render_blocks, sparkline
 
@@ -353,7 +353,7 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     cases = ComparedCases(make_comparison("PPFF", "PFPF"))
 
     changes = [row.change for row in cases.rows]
-    assert changes == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
+    assert changes == [VerdictChange.REGRESSION, VerdictChange.FIX, VerdictChange.SAME, VerdictChange.SAME]
     assert "m  1.00 → 0.00 (-1.00)" in render_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
     assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
@@ -363,7 +363,7 @@ def test_scores_of_an_execution_have_no_blank_lines_where_their_rows_fit_exactly
     name = "tool_trajectory_avg_score"
     stored = make_stored_scores(result("c", metric(name, 0.0), metric("m", 1.0)))
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
-    blocks = Executions(CaseHistory(stored.job.key.case, (stored,), {"r": run})).blocks()
+    blocks = ExecutionRows(CaseHistory(stored.job.key.case, (stored,), {"r": run})).blocks()
 
     lines = [join_lines([line]) for line in render_blocks(blocks, width=41, side_by_side=False)]
     start = lines.index("scores")
@@ -443,14 +443,14 @@ def test_cases_of_the_same_id_have_their_set() -> None:
 def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
     cases = ComparedCases(make_comparison("P" * 20, "P"))
 
-    assert [row.change for row in cases.rows] == [Change.SAME, Change.GONE]
+    assert [row.change for row in cases.rows] == [VerdictChange.SAME, VerdictChange.GONE]
     assert join_lines([cases.line(1, 80)]) == " ▸ 19 cases only in the run before"
     cases.move_to(1)
     assert cases.selected_case is None
     cases.toggle_fold()
     assert len(cases) == 21 and cases.cursor == 1
     cases.move(1)
-    assert cases.selected_case is not None and cases.selected_case.change is Change.GONE
+    assert cases.selected_case is not None and cases.selected_case.change is VerdictChange.GONE
     cases.move(-1)
     cases.toggle_fold()
     assert len(cases) == 2
@@ -459,8 +459,8 @@ def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
 def test_a_few_cases_that_only_one_run_has_are_listed_last() -> None:
     rows = ComparedCases(make_comparison("PFPE", "PPFFPP")).rows
 
-    same, one = [Change.SAME], [Change.NEW, Change.NEW]
-    assert [row.change for row in rows] == [Change.REGRESSION, Change.FIX, *same, *same, *one]
+    same, one = [VerdictChange.SAME], [VerdictChange.NEW, VerdictChange.NEW]
+    assert [row.change for row in rows] == [VerdictChange.REGRESSION, VerdictChange.FIX, *same, *same, *one]
 
 
 def test_all_cases_are_listed_if_no_case_is_in_both_runs() -> None:

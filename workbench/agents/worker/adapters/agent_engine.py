@@ -20,7 +20,7 @@ from ..loading import find_object
 from ..wire import describe
 from . import base
 from .base import AgentFault, LoadError, make_not_installed_error
-from .function import Session
+from .function import FunctionSession
 from .langchain.langchain_messages import add_usage, read_messages, read_steps
 from .object_json import as_json
 
@@ -329,7 +329,7 @@ class Engine:
 
 
 class EngineConversation:
-    """One conversation. `function.Session` calls `say`."""
+    """One conversation. `function.FunctionSession` calls `say`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -391,7 +391,7 @@ class Adapter(base.Adapter):
         self._engine = LocalEngine(found)
         self._name, self._type = location.partition(":")[2], type(found).__name__
 
-    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> Session:
+    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> FunctionSession:
         """Open a fresh session. See `Adapter.open`."""
         interception = None
         if tools is not None:
@@ -412,7 +412,7 @@ class Adapter(base.Adapter):
         return {"agents": [part], "unknown": [f"the instructions and tools of {self._name} are in its code"]}
 
 
-class EngineSession(Session):
+class EngineSession(FunctionSession):
     """A conversation. Only an ADK app has a visible state."""
 
     def __init__(self, *, talk: EngineConversation, **options: Any) -> None:

@@ -35,9 +35,9 @@ from .external_session import (
 )
 
 if TYPE_CHECKING:
-    from ..model_interception import Models
+    from ..model_interception import InterceptedModels
     from ..model_proxy import ModelProxy
-    from ..otlp_receiver import Inbox
+    from ..otlp_receiver import SpanInbox
     from ..tool_interception import Tools
 
 
@@ -48,7 +48,7 @@ _SPAN_KEYS = ("name", "error", "request", "response", "attributes")
 _SPAN_KINDS = ("agent", "model", "tool", "other")
 
 
-class Events:
+class ProgramEvents:
     """The events of one turn. `emit_span`, if set, gets spans of calls as they begin and end."""
 
     def __init__(self, turn: int, *, now: Callable[[], float], emit_span: base.EmitSpan | None) -> None:
@@ -240,7 +240,7 @@ class Adapter(base.Adapter):
         tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a session and start its program. See `Adapter.open`."""
-        inbox: Inbox | None = None
+        inbox: SpanInbox | None = None
         proxy: ModelProxy | None = None
         try:
             inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
@@ -268,7 +268,7 @@ class Adapter(base.Adapter):
         return CommandSession(self.target, session, emit_span, process, inbox=inbox, proxy=proxy)
 
 
-def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy | None:
+def _start_proxy(models: InterceptedModels, target: dict[str, Any]) -> ModelProxy | None:
     """Start the proxy for the model calls of a program.
 
     If a library is missing, return None where recordings are only a convenience, else raise LoadError.
@@ -290,7 +290,7 @@ def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy | None:
         ) from None
 
 
-def _build_environment(inbox: Inbox | None, proxy: ModelProxy | None) -> dict[str, str] | None:
+def _build_environment(inbox: SpanInbox | None, proxy: ModelProxy | None) -> dict[str, str] | None:
     """Return the environment of a program; None if it is that of the worker."""
     if inbox is None and proxy is None:
         return None
@@ -311,7 +311,7 @@ class CommandSession(ExternalSession):
         emit_span: base.EmitSpan,
         process: asyncio.subprocess.Process,
         *,
-        inbox: Inbox | None,
+        inbox: SpanInbox | None,
         proxy: ModelProxy | None,
     ) -> None:
         """`inbox` receives its spans, if the settings ask for them; `proxy` its requests to models, if these are
@@ -341,7 +341,7 @@ class CommandSession(ExternalSession):
             "session": session,
             "traceparent": traceparent,
         }
-        events = Events(index, now=self.now, emit_span=self._emit_span if self._announce_spans else None)
+        events = ProgramEvents(index, now=self.now, emit_span=self._emit_span if self._announce_spans else None)
         try:
             await self._expect_silence(f"before turn {index + 1} was given")
             await self._write(turn)
@@ -399,7 +399,7 @@ class CommandSession(ExternalSession):
                 "events before it, and nothing else"
             )
 
-    async def _answer(self, events: Events, index: int) -> dict[str, Any]:
+    async def _answer(self, events: ProgramEvents, index: int) -> dict[str, Any]:
         """Read lines until the program has finished or failed."""
         while (message := await self._read(index))["type"] == "event":
             events.add(message)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from re import Match
 
-    from ..otlp_receiver import Inbox, Receiver
+    from ..otlp_receiver import Receiver, SpanInbox
 
 
 SPANS = "resourceSpans"
@@ -162,7 +162,7 @@ def create_receiver(target: dict[str, Any], *, port: int = 0) -> Receiver:
     return Receiver(port)
 
 
-def open_inbox(receiver: Receiver, target: dict[str, Any]) -> Inbox:
+def open_inbox(receiver: Receiver, target: dict[str, Any]) -> SpanInbox:
     """Open an inbox for the spans of one conversation. Raises AgentFault if the port is in use."""
     try:
         return receiver.inbox()

@@ -18,9 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Awaitable, Callable
 
-    from ..telemetry import Turn as Hearing
-    from ..tool_interception import Session as Interception
-    from ..tool_interception import Tools
+    from ..telemetry import TurnSpans
+    from ..tool_interception import InterceptedCalls, Tools
 
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
@@ -57,7 +56,7 @@ class Adapter(base.Adapter):
         if not self.blocking:
             import asyncio  # noqa: F401 - needed at the first turn; here it is seen, and imported before the next fork
 
-    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> Session:
+    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> FunctionSession:
         name = self.target["location"].partition(":")[2]
         call = self._function if self._takes_session else lambda prompt, _session: self._function(prompt)
         interception = None
@@ -65,7 +64,7 @@ class Adapter(base.Adapter):
             from ..tool_interception import open_session
 
             interception = open_session(tools, self.import_roots())
-        return Session(
+        return FunctionSession(
             name=name,
             call=call,
             request=session,
@@ -80,7 +79,7 @@ class Adapter(base.Adapter):
         return describe_agent(self._function, self.target["location"], self.import_roots())
 
 
-class Session(base.Session):
+class FunctionSession(base.Session):
     """One conversation with a function."""
 
     def __init__(
@@ -91,7 +90,7 @@ class Session(base.Session):
         request: dict[str, Any],
         emit_span: base.EmitSpan,
         describe: Callable[[], dict[str, Any]],
-        interception: Interception | None = None,
+        interception: InterceptedCalls | None = None,
     ) -> None:
         """`interception` has the intercepted tool calls; `describe` describes the agent."""
         self._describe = describe
@@ -102,7 +101,7 @@ class Session(base.Session):
         self._emit_span = emit_span
         self._interception = interception
         self._session = AgentSession(request)
-        self._telemetry: Hearing | None = None
+        self._telemetry: TurnSpans | None = None
         self._opened = time.perf_counter()
 
     def turn(self, content: dict[str, Any], index: int) -> dict[str, Any] | Awaitable[dict[str, Any]]:
@@ -149,7 +148,7 @@ class Session(base.Session):
 
             self._telemetry = begin_turn(index, around=f"agent-{index}", opened=self._opened)
 
-    def _take_telemetry(self) -> tuple[Hearing | None, list[dict[str, Any]]]:
+    def _take_telemetry(self) -> tuple[TurnSpans | None, list[dict[str, Any]]]:
         """Return the telemetry of this turn, and its OpenTelemetry spans."""
         hearing, self._telemetry = self._telemetry, None
         return hearing, [] if hearing is None else hearing.end()
@@ -257,7 +256,7 @@ class Session(base.Session):
                 self._emit_span(call)
 
 
-def _add_calls(answer: dict[str, Any], hearing: Hearing | None) -> None:
+def _add_calls(answer: dict[str, Any], hearing: TurnSpans | None) -> None:
     """Set the calls of an answer that reports none to those of the spans, if these report calls."""
     reported = None if hearing is None else hearing.read_calls()
     if reported is None:

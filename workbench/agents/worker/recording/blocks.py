@@ -71,7 +71,7 @@ _SPECIAL = frozenset((*FUNCTIONS, ast.ClassDef, ast.Constant, ast.JoinedStr, *_L
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-class Part:
+class CodeFingerprint:
     """A fingerprint, and the names of the module that its source mentions."""
 
     def __init__(self, fingerprint: str, mentions: AbstractSet[str]) -> None:
@@ -97,7 +97,7 @@ class ProjectImport:
 class Blocks:
     """The parts of one source: `module` is the fingerprint of everything but the bodies of functions.
 
-    Branches of functions, such as `f.<branch 0>`, are bodies of their own: see `Branch`.
+    Branches of functions, such as `f.<branch 0>`, are bodies of their own: see `CodeBranch`.
 
     `definitions` (by name) and `rest` are the same in pieces. The fingerprint of `rest` ends with those of `imports`,
     each after a `~`. With `is_pure` it has nothing else: executing the module only imports and defines names.
@@ -113,9 +113,9 @@ class Blocks:
         self,
         module: str,
         *,
-        rest: Part,
-        definitions: dict[str, Part],
-        bodies: dict[str, Part],
+        rest: CodeFingerprint,
+        definitions: dict[str, CodeFingerprint],
+        bodies: dict[str, CodeFingerprint],
         bound: Collection[str],
         uses: Uses,
         imports: list[ProjectImport],
@@ -135,9 +135,9 @@ class Blocks:
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> Blocks:
         """Create the blocks that `print_blocks` printed, without mentions."""
-        definitions = {name: Part(each, frozenset()) for name, each in written["definitions"].items()}
-        bodies = {name: Part(each, frozenset()) for name, each in written["bodies"].items()}
-        rest = Part(written["rest"], frozenset())
+        definitions = {name: CodeFingerprint(each, frozenset()) for name, each in written["definitions"].items()}
+        bodies = {name: CodeFingerprint(each, frozenset()) for name, each in written["bodies"].items()}
+        rest = CodeFingerprint(written["rest"], frozenset())
         bound = frozenset(written["bound"])
         imports = [ProjectImport(**each) for each in written["imports"]]
         return cls(
@@ -198,7 +198,7 @@ class Blocks:
         return name.partition("()")[0] in self._bound
 
 
-class Branch:
+class CodeBranch:
     """A part of a function that may be skipped: the statements of `container` from `first` to its end.
 
     These are the branches of `if`, `except` and `match`, and what follows a condition that may leave the function.
@@ -318,16 +318,16 @@ def _parse(source: bytes, path: str) -> ast.Module:
     return tree
 
 
-def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[str, Function]], list[Branch]]:
+def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[str, Function]], list[CodeBranch]]:
     """Return the blocks of a parsed module, all its functions with their qualified names, and their branches.
 
     With `lambdas`, those that may be callbacks have bodies.
     """
     functions: list[tuple[str, Function]] = []
-    branches: list[Branch] = []
+    branches: list[CodeBranch] = []
     counts = count_bound_names(tree)
     defined, bound = find_defined_names(tree, counts), counts or {}
-    definitions: dict[str, Part] = {}
+    definitions: dict[str, CodeFingerprint] = {}
     others: list[str] = []
     imports: list[ProjectImport] = []
     packages = _count_packages(tree)
@@ -356,16 +356,16 @@ def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             module = statement.module if isinstance(statement, ast.ImportFrom) else ""
             for name, alias in zip(own_names, statement.names, strict=True):
-                _add_part(definitions, name, Part(f"import {module}:{alias.name}@{effects}", frozenset()))
+                _add_part(definitions, name, CodeFingerprint(f"import {module}:{alias.name}@{effects}", frozenset()))
         else:
             # Statements that run during the import may use earlier definitions.
-            _add_part(definitions, own_names[0], Part(f"{fingerprint}@{effects}", read.list_mentions(bound)))
+            _add_part(definitions, own_names[0], CodeFingerprint(f"{fingerprint}@{effects}", read.list_mentions(bound)))
             if isinstance(statement, FUNCTIONS) and len(own_names) > 1:
                 called = _Names(Uses())
                 fingerprint = _fingerprint([_without_words(statement)], "", [], called)
-                definitions[own_names[1]] = Part(f"{fingerprint}@{effects}", called.list_mentions(bound))
+                definitions[own_names[1]] = CodeFingerprint(f"{fingerprint}@{effects}", called.list_mentions(bound))
     shadowed = sorted(BUILTINS.intersection(definitions))
-    rest = Part(
+    rest = CodeFingerprint(
         "~".join([digest("+".join([*others, *shadowed]).encode()), *(each.marker for each in imports)]),
         frozenset((EVERYTHING,)) if counts is None else names.list_mentions(bound),
     )
@@ -373,7 +373,7 @@ def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[
     for name, function in find_callback_lambdas(tree).items() if lambdas else ():
         # The block around it ran before, and mentions its names.
         statement = ast.Expr(value=function)
-        bodies[name] = Part(_fingerprint([statement], "", [], _Names(Uses())), frozenset())
+        bodies[name] = CodeFingerprint(_fingerprint([statement], "", [], _Names(Uses())), frozenset())
     blocks = Blocks(
         digest("+".join(whole).encode()),
         rest=rest,
@@ -430,14 +430,14 @@ def _count_packages(tree: ast.Module) -> dict[str, int]:
     return counts
 
 
-def _add_part(definitions: dict[str, Part], name: str, part: Part) -> None:
+def _add_part(definitions: dict[str, CodeFingerprint], name: str, part: CodeFingerprint) -> None:
     """Add a definition of a name; the last of several counts, but earlier ones may be used before it."""
     earlier = definitions.get(name)
     if earlier is None:
         definitions[name] = part
     elif earlier.fingerprint != part.fingerprint:
         fingerprint = f"{earlier.fingerprint}+{part.fingerprint}"
-        definitions[name] = Part(fingerprint, earlier.mentions | part.mentions)
+        definitions[name] = CodeFingerprint(fingerprint, earlier.mentions | part.mentions)
 
 
 def _without_words(function: Function) -> Function:
@@ -456,8 +456,8 @@ def _without_words(function: Function) -> Function:
 
 
 def _bodies(
-    functions: list[tuple[str, Function]], branches: list[Branch], bound: Collection[str], uses: Uses
-) -> dict[str, Part]:
+    functions: list[tuple[str, Function]], branches: list[CodeBranch], bound: Collection[str], uses: Uses
+) -> dict[str, CodeFingerprint]:
     """Return the bodies of functions, and of their branches, which are added to `branches`."""
     prints: dict[str, list[str]] = {}
     names: dict[str, _Names] = {}
@@ -467,7 +467,7 @@ def _bodies(
             own = names[name] = _Names(uses, around=names.get(name.rpartition(".<locals>.")[0]))
         own.bind(argument.arg for argument in iter_arguments(function))
         statements = list_executed(function)
-        waiting = [Branch(name, function.body, statements[0])] if statements else []
+        waiting = [CodeBranch(name, function.body, statements[0])] if statements else []
         parts: list[str] = [] if statements else [digest(b"")]
         scope: set[str] = set()
         looks_at_all = False
@@ -488,7 +488,9 @@ def _bodies(
         counted = parts if looks_at_all else parts[:1]
         prints.setdefault(name, []).append(digest("+".join([*counted, *sorted(scope)]).encode()))
     return {
-        name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].list_mentions(bound))
+        name: CodeFingerprint(
+            each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].list_mentions(bound)
+        )
         for name, each in prints.items()
     }
 
@@ -604,9 +606,9 @@ def get_docstring(function: Function) -> str | None:
 class _Branches:
     """The branches in the statements of one function or branch. Each leaves a marker where it was."""
 
-    def __init__(self, within: Branch) -> None:
+    def __init__(self, within: CodeBranch) -> None:
         self.within = within
-        self.found: list[Branch] = []
+        self.found: list[CodeBranch] = []
 
     def split(self, statements: list[Any], *, container: list[ast.stmt]) -> list[Any]:
         """Split off what follows a condition that may leave the function."""
@@ -619,7 +621,7 @@ class _Branches:
             yield self._add(value, value[0]) if _is_branch(value) else value
 
     def _add(self, container: list[ast.stmt], first: ast.stmt) -> str:
-        self.found.append(Branch(f"{self.within.name}.<branch {len(self.found)}>", container, first))
+        self.found.append(CodeBranch(f"{self.within.name}.<branch {len(self.found)}>", container, first))
         return f"(branch {len(self.found)})"
 
 

@@ -69,7 +69,7 @@ _LISTS_DISTRIBUTIONS = ("importlib.metadata", "importlib_metadata", "pkg_resourc
 _ASKS_THE_SYSTEM = ("platform", "uuid", "ctypes.util", "sysconfig", "_osx_support")
 
 
-class Events:
+class AuditEvents:
     """Handlers of audit events: each reports to the recorder what the event means."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -302,8 +302,8 @@ class Entries:
     def __iter__(self) -> Entries:
         return self
 
-    def __next__(self) -> Entry:
-        return Entry(next(self._real), self._folder, self._looked)
+    def __next__(self) -> RecordedDirEntry:
+        return RecordedDirEntry(next(self._real), self._folder, self._looked)
 
     def __enter__(self) -> Entries:
         return self
@@ -312,7 +312,7 @@ class Entries:
         self.close()
 
 
-class Entry:
+class RecordedDirEntry:
     """Wraps an `os.DirEntry`. `is_dir` needs no row of its own, because listings mark folders."""
 
     __class__ = property(lambda _: os.DirEntry)  # for `isinstance`
@@ -346,7 +346,7 @@ def _return_false() -> bool:
 _C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C on Windows, without calling `os.stat`
 
 
-def wrap_os_functions(recorder: Recorder, events: Events) -> None:
+def wrap_os_functions(recorder: Recorder, events: AuditEvents) -> None:
     """Wrap the functions of `os` that look at files, so that their calls are recorded."""
     looks = _Looks(recorder)
     for name in ("stat", "lstat"):
@@ -585,7 +585,7 @@ def get_recorder() -> Recorder | None:
 def install(recorder: Recorder) -> None:
     """Report everything that happens in this process to the recorder. Cannot be undone."""
     _active.append(recorder)
-    events = Events(recorder)
+    events = AuditEvents(recorder)
     sys.addaudithook(_make_audit_hook(recorder, events.handlers()))
     instrument.native_read_listeners.append(partial(call_guarded, recorder, events.on_native_read))
     wrap_os_functions(recorder, events)

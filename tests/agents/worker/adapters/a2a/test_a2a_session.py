@@ -20,9 +20,9 @@ pytestmark = [
 
 def make_turn(known: dict[str, Any]) -> Any:
     """Return a turn of the adapter, which can be imported with the extra only."""
-    from workbench.agents.worker.adapters.a2a.a2a_session import Turn
+    from workbench.agents.worker.adapters.a2a.a2a_session import A2aTurn
 
-    return Turn(known)
+    return A2aTurn(known)
 
 
 def get_calls(turn: Any) -> list[tuple[str, Any]]:

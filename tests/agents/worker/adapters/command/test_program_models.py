@@ -16,7 +16,7 @@ from tests.agents.worker.adapters.command.conftest import Program
 from tests.serving import ModelServer, run_model_server
 from workbench.agents.agent_host import AgentError, CustomScoreRequest
 from workbench.agents.worker.adapters.command import Adapter
-from workbench.agents.worker.model_interception import Models, forget, open_session
+from workbench.agents.worker.model_interception import InterceptedModels, forget, open_session
 from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Failure, FailureKind
 
@@ -288,7 +288,7 @@ async def test_an_interpreter_without_the_library_is_named_if_models_may_not_be_
     adapter = Adapter(target)
     adapter.load()
     settings = {"endpoints": [], "optional": optional}
-    models = Models(None, settings, adapter)  # type: ignore[arg-type]
+    models = InterceptedModels(None, settings, adapter)  # type: ignore[arg-type]
     open_session(models)
 
     try:

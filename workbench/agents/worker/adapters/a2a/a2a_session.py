@@ -223,7 +223,7 @@ class Statement:
         return self._between.join(texts) or _format_data(self.parts)
 
 
-class Turn:
+class A2aTurn:
     """The result of one user message, collected from messages, updates and artefacts.
 
     `known` holds reports of earlier turns: parts of messages by id, of artefacts by task and id, and tokens of tasks.
@@ -479,7 +479,7 @@ class A2aSession(ExternalSession):
 
     async def ask(self, content: dict[str, Any], prompt: str, index: int, traceparent: str) -> dict[str, Any]:  # noqa: ARG002
         """See `ExternalSession.ask`. Raises AgentFault if there is no answer."""
-        turn = Turn(self._known)
+        turn = A2aTurn(self._known)
         try:
             request = self._build_message(content)
             answer = await self._answer(request, turn, traceparent)
@@ -528,7 +528,7 @@ class A2aSession(ExternalSession):
         }
         return ParseDict({"message": message}, SendMessageRequest())
 
-    def _note_task(self, turn: Turn) -> None:
+    def _note_task(self, turn: A2aTurn) -> None:
         """Note whether the task of a turn is open. An open task that the turn does not name stays open."""
         if turn.is_open:
             self._open.add(turn.task_id)
@@ -539,7 +539,7 @@ class A2aSession(ExternalSession):
         tasks, self._open = self._open, set()
         await asyncio.gather(*(self._peer.cancel_task(task_id) for task_id in tasks))
 
-    async def _answer(self, request: SendMessageRequest, turn: Turn, traceparent: str) -> dict[str, Any]:
+    async def _answer(self, request: SendMessageRequest, turn: A2aTurn, traceparent: str) -> dict[str, Any]:
         """See `ask`."""
         variables = self._peer.variables
         try:
@@ -559,7 +559,7 @@ class A2aSession(ExternalSession):
             raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
         return answer
 
-    async def _exchange(self, request: SendMessageRequest, turn: Turn, traceparent: str) -> None:
+    async def _exchange(self, request: SendMessageRequest, turn: A2aTurn, traceparent: str) -> None:
         """Send the message and take the events. Poll an agent that continues without a stream until it is done."""
         context = ClientCallContext(service_parameters={"traceparent": traceparent})
         async for event in self._client.send_message(request, context=context):

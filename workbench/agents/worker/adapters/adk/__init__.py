@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import base
 from .adk_agents import (
-    AgentSource,
+    AdkAgentSource,
     Instructions,
     agent_folder,
     find_agent,
@@ -47,7 +47,7 @@ class Adapter(base.Adapter):
     def __init__(self, target: dict[str, Any]) -> None:
         super().__init__(target)
         self._folder = agent_folder(target)
-        self._source: AgentSource | None = None
+        self._source: AdkAgentSource | None = None
         self._users: set[object] = set()
         self._instructions = Instructions()
         # ADK's own modules use what ADK calls experimental; a warning about the user's modules stays.

@@ -170,7 +170,7 @@ _FACTORIES = ("get_agent_async", "get_agent")
 _SOUGHT = "`root_agent`, `app` (a google.adk App), `get_agent_async` or `get_agent`"
 
 
-class AgentSource:
+class AdkAgentSource:
     """A loaded app, agent, or factory of agents. Exactly one of them is set."""
 
     def __init__(self, *, place: str, app: Any = None, agent: Any = None, factory: Any = None) -> None:
@@ -215,7 +215,7 @@ def find_env_file(folder: str) -> str | None:
         folder = above
 
 
-def find_agent(folder: str) -> AgentSource:
+def find_agent(folder: str) -> AdkAgentSource:
     """Import the agent in `folder`. Raises LoadError without an agent; the agent's own exceptions propagate."""
     if not os.path.isdir(folder):
         raise LoadError(f"no agent folder {folder}: expected a folder with agent.py or __init__.py")
@@ -239,7 +239,7 @@ def find_agent(folder: str) -> AgentSource:
     return source
 
 
-async def make_agent(source: AgentSource) -> tuple[Any, Any]:
+async def make_agent(source: AdkAgentSource) -> tuple[Any, Any]:
     """Call a factory; return the agent and its exit stack (or None).
 
     As in ADK a factory returns the agent, or the pair of agent and exit stack, plain or awaitable. Raises LoadError for
@@ -266,27 +266,27 @@ def sub_agent(root: Any, name: str) -> Any:
     raise LoadError(f"there is no agent {name!r} in {root.name}: it has {listed}")
 
 
-def _find_source(module: ModuleType | None) -> AgentSource | None:
+def _find_source(module: ModuleType | None) -> AdkAgentSource | None:
     from google.adk.apps.app import App
 
     if module is None:
         return None
     app = getattr(module, "app", None)
     if isinstance(app, App):
-        return AgentSource(place=f"{module.__name__}.app", app=app)
+        return AdkAgentSource(place=f"{module.__name__}.app", app=app)
     place = f"{module.__name__}.root_agent"
     agent = getattr(module, "root_agent", None)
     if isinstance(agent, get_agent_type()):
-        return AgentSource(place=place, agent=agent)
+        return AdkAgentSource(place=place, agent=agent)
     if callable(agent) and not isinstance(agent, type):
-        return AgentSource(place=place, factory=agent)
+        return AdkAgentSource(place=place, factory=agent)
     if agent is not None:
         hint = ": an App must be named `app`" if isinstance(agent, App) else ""
         raise LoadError(f"{place} is {_describe_kind(agent)}, expected an agent of google.adk{hint}")
     for name in _FACTORIES:
         factory = getattr(module, name, None)
         if callable(factory):
-            return AgentSource(place=f"{module.__name__}.{name}", factory=factory)
+            return AdkAgentSource(place=f"{module.__name__}.{name}", factory=factory)
     return None
 
 
@@ -377,7 +377,7 @@ def refuse_unknown_tools(tools: Tools, agent: Any) -> None:
             raise tools.make_unknown_tool_error(name, known, expected=f"one of the agent's tools ({', '.join(known)})")
 
 
-class ToolCalls:
+class AdkToolCalls:
     """Interception of the calls of one session."""
 
     def __init__(self, tools: Tools) -> None:

@@ -26,7 +26,7 @@ from ...model_interception import find_session, inside_call
 from ...recording.recorder import quiet
 from ...tool_interception import MARK
 from ..object_json import as_json
-from .adk_agents import ToolCalls, describe_structure
+from .adk_agents import AdkToolCalls, describe_structure
 from .adk_tracing import OpenSpan, Trace
 
 _SECRET_CONFIG = {"http_options"}  # holds headers and with them keys
@@ -35,7 +35,7 @@ _SECRET_CONFIG = {"http_options"}  # holds headers and with them keys
 class TracePlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped here: it may not be installed
     """Reports runs, agents, model calls and tool calls to a `Trace`."""
 
-    def __init__(self, trace: Trace, calls: ToolCalls | None = None) -> None:
+    def __init__(self, trace: Trace, calls: AdkToolCalls | None = None) -> None:
         """`calls` intercepts tool calls, if set."""
         super().__init__(name="workbench_watch")
         self._trace = trace

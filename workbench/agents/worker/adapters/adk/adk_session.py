@@ -122,14 +122,14 @@ async def open_session(
     from google.adk.runners import Runner
     from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-    from .adk_agents import ToolCalls
+    from .adk_agents import AdkToolCalls
     from .adk_plugin import TracePlugin
 
     app_name = session.get("app_name") or DEFAULT_APP_NAME
     trace = Trace(
         emit_span if session.get("collect_spans", True) else None, announce=session.get("announce_spans", False)
     )
-    watch = TracePlugin(trace, None if tools is None else ToolCalls(tools))
+    watch = TracePlugin(trace, None if tools is None else AdkToolCalls(tools))
     if app is None:
         # Without validation, as ADK wraps a bare agent: the name may be invalid for an App.
         watched = App.model_construct(name=app_name, root_agent=agent, plugins=[watch])

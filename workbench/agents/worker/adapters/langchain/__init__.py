@@ -66,9 +66,9 @@ class Adapter(base.Adapter):
         name = self.target["location"].partition(":")[2]
         calls = None
         if tools is not None:
-            from .langchain_tracing import ToolCalls
+            from .langchain_tracing import LangchainToolCalls
 
-            calls = ToolCalls(tools, runnable, self.import_roots())
+            calls = LangchainToolCalls(tools, runnable, self.import_roots())
         return LangchainSession(
             name=name,
             runnable=runnable,

@@ -20,7 +20,7 @@ _HISTORY_KEYS = ("chat_history", "history")
 _MESSAGES = "messages"
 
 
-class Form:
+class RunnableForm:
     """How one session calls one runnable. `state` is the session's initial state."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Form:
         return None
 
 
-class _Graph(Form):
+class _Graph(RunnableForm):
     """A compiled graph. With a checkpointer it stores its state itself; otherwise it gets its previous output again."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class _Graph(Form):
         return {str(key): as_json(value) for key, value in values.items() if key not in (_MESSAGES, self._text_key)}
 
 
-class _Executor(Form):
+class _Executor(RunnableForm):
     """An AgentExecutor. Its intermediate steps are the trajectory, so they are always requested."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
@@ -146,14 +146,14 @@ class _Executor(Form):
         return {**self._state, "input": text, "chat_history": self._history}
 
 
-class _Messages(Form):
+class _Messages(RunnableForm):
     """A chat model, or a chain that begins with one: it gets all messages of the conversation."""
 
     def build_input(self, message: Any, _text: str) -> Any:
         return [*self._history, message]
 
 
-class _Keys(Form):
+class _Keys(RunnableForm):
     """A chain that takes a dict: one key gets the text, others the history or values of the session state."""
 
     def __init__(self, runnable: Any, state: dict[str, Any], keys: dict[str, bool]) -> None:
@@ -170,14 +170,14 @@ class _Keys(Form):
         return given
 
 
-class _Text(Form):
+class _Text(RunnableForm):
     """Any other runnable: it gets the text."""
 
     def build_input(self, _message: Any, text: str) -> Any:
         return text
 
 
-def choose_form(runnable: Any, session: dict[str, Any]) -> Form:
+def choose_form(runnable: Any, session: dict[str, Any]) -> RunnableForm:
     """Return the form for a runnable. Raises LoadError if its input is unclear."""
     state = session.get("state") or {}
     if is_graph(runnable):

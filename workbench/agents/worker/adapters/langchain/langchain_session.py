@@ -13,12 +13,12 @@ from langchain_core.messages import HumanMessage
 from ...responses import make_turn_result
 from ...telemetry import begin_turn, count_model_calls
 from ..base import MOST_STEPS, AgentFault, EmitSpan, Session, explain_truncation
-from .langchain_messages import Form, Known, WaitingCalls, is_graph, read_result, sum_usage
+from .langchain_messages import Known, RunnableForm, WaitingCalls, is_graph, read_result, sum_usage
 from .langchain_tracing import CallbackTracer, describe_agent, format_args, list_seen_tools, list_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .langchain_tracing import ToolCalls
+    from .langchain_tracing import LangchainToolCalls
 
 
 _NO_ID, _ANY_ID = object(), object()
@@ -32,10 +32,10 @@ class LangchainSession(Session):
         *,
         name: str,
         runnable: Any,
-        form: Form,
+        form: RunnableForm,
         request: dict[str, Any],
         emit: EmitSpan,
-        calls: ToolCalls | None = None,
+        calls: LangchainToolCalls | None = None,
         roots: Sequence[str] = (),
     ) -> None:
         """`calls` intercepts tool calls, if set. `roots` are the folders of the agent's modules."""

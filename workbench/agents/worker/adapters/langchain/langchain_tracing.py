@@ -400,12 +400,12 @@ def describe_tool(tool: Any) -> dict[str, Any]:
 
 # Interception of tool calls.
 
-_current_calls: ContextVar[ToolCalls | None] = ContextVar("workbench_langchain_tools", default=None)
+_current_calls: ContextVar[LangchainToolCalls | None] = ContextVar("workbench_langchain_tools", default=None)
 _current_tool: ContextVar[Any] = ContextVar("workbench_langchain_tool", default=None)
 _WRAPPED = "_workbench_wrapped"
 
 
-class ToolCalls:
+class LangchainToolCalls:
     """Interception of the calls of one session."""
 
     def __init__(self, tools: Tools, runnable: Any, roots: list[str]) -> None:
