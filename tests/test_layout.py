@@ -105,6 +105,7 @@ def test_test_files_mirror_the_modules_they_test() -> None:
 
 
 _TESTED_WITH_OTHERS = {  # no file of its own name in `tests`, and why
+    "__main__": "started in tests/cli/main/test_main.py",
     "agents/worker/adapters/base": "an interface and its errors: tested with each adapter",
     "model/run_events": "types of events: tested with what reports them",
     "model/target": "types: tested with the settings that are read into them",
