@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -272,3 +275,15 @@ def test_fields_of_settings_are_described_by_their_docstrings() -> None:
         for definition in config_schema({})["$defs"].values()
         for field in definition["properties"].values()
     )
+
+
+def test_the_keys_of_a_schema_have_the_same_order_in_every_process() -> None:
+    code = "import json; from workbench.engine.schemas import criteria_schema; print(json.dumps(criteria_schema()))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(outputs) == 1

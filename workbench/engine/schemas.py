@@ -124,13 +124,13 @@ def criteria_schema() -> Schema:
     """Return the schema of `test_config.json` and other files of criteria."""
     adk_types = _adk_types_below("EvalConfig", "CustomMetricConfig")
     definitions = {name: _adk_object(adk, {}, {}) for name, adk in adk_types.items()}
-    thinking = _options({name: {} for name in THINKING_KEYS})
-    definitions["ModelConfiguration"] = _options({name: {} for name in MODEL_KEYS} | {"thinking_config": thinking})
+    thinking = _options(_any_value(THINKING_KEYS))
+    definitions["ModelConfiguration"] = _options(_any_value(MODEL_KEYS) | {"thinking_config": thinking})
     model = _or_null(_ref("ModelConfiguration"))
-    definitions["JudgeModelOptions"] = _options({name: {} for name in JUDGE_OPTIONS} | {"judge_model_config": model})
-    definitions["UserSimulatorConfig"] = _options({name: {} for name in USER_OPTIONS} | {"model_configuration": model})
+    definitions["JudgeModelOptions"] = _options(_any_value(JUDGE_OPTIONS) | {"judge_model_config": model})
+    definitions["UserSimulatorConfig"] = _options(_any_value(USER_OPTIONS) | {"model_configuration": model})
     definitions["JudgeMetric"] = _judge_metric()
-    options = _options({name: {} for name in TOLERATED} | {JUDGE_MODEL_OPTIONS: _or_null(_ref("JudgeModelOptions"))})
+    options = _options(_any_value(TOLERATED) | {JUDGE_MODEL_OPTIONS: _or_null(_ref("JudgeModelOptions"))})
     definitions["JudgedCriterion"] = _describe_criterion(
         options, description="A criterion of a metric of `judge_metrics`."
     )
@@ -370,7 +370,7 @@ def _criterion(info: MetricInfo) -> Schema:
         bounds["maximum"] = info.highest
     if info.lowest is not None:
         bounds["minimum"] = min(info.lowest, 0.0)
-    options: dict[str, Schema] = {name: {} for name in TOLERATED}
+    options: dict[str, Schema] = _any_value(TOLERATED)
     for name, meaning in info.options.items():
         options[name] = {
             "description": f"{meaning[0].upper()}{meaning[1:]}.",
@@ -431,6 +431,11 @@ def _judge_metric() -> Schema:
 def _record(description: str, **properties: Schema) -> Schema:
     """Return the schema of an object of a report, which has all of these keys."""
     return {"description": description, "type": "object", "required": [*properties], "properties": properties}
+
+
+def _any_value(names: Iterable[str]) -> dict[str, Schema]:
+    """Return keys with any value, in an order that is the same in every process."""
+    return {name: {} for name in sorted(names)}
 
 
 def _options(properties: Mapping[str, Schema]) -> Schema:
