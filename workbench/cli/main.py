@@ -262,9 +262,12 @@ def _let_interrupts_end_the_process(arguments: Sequence[str] | None) -> None:
 
 
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C that arrived in a callback, where Python prints the exception and continues."""
+    """Repeat a Ctrl-C that arrived in a callback, where Python prints the exception and continues.
+
+    It must not arrive before this function has returned, also on a busy machine: it would be lost again.
+    """
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGINT]).start()
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(unraisable)
 
