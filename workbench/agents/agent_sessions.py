@@ -153,6 +153,9 @@ def _parse_outcome(message: Message) -> ToolOutcome:
 
 # Dependencies that workers report.
 
+CompleteRecord = Callable[[Dependencies | None], Awaitable[Dependencies | None]]
+"""Adds to a record what only the engine knows."""
+
 _ASKED = frozenset({DependencyKind.FILE, DependencyKind.PROBE, DependencyKind.TIME, DependencyKind.MODE})
 _FILE = DependencyKind.FILE
 
@@ -204,7 +207,9 @@ class WorkerSession:
         lease: Lease,
         target: Target,
         timeout: float,
+        complete: CompleteRecord,
     ) -> None:
+        self._complete = complete
         self._number = number
         self._request = request
         self._on_span = on_span
@@ -284,9 +289,10 @@ class WorkerSession:
         state = answer["result"]["final_state"]
         self._is_over = True
         self._release_process(reusable=True)
-        if child.shared:
+        end = None if child.shared else await asyncio.shield(child.end)  # shared with other waiters
+        self._dependencies = await self._complete(self._dependencies)
+        if end is None:
             return SessionEnd(final_state=state)
-        end = await asyncio.shield(child.end)  # shared with other waiters
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
     async def stop(self) -> SessionEnd:
@@ -316,6 +322,7 @@ class WorkerSession:
                 self._release_process(reusable=False)
                 await asyncio.wait([child.end], timeout=_END)
                 self._output = await self._fetch_output(child)
+        self._dependencies = await self._complete(self._dependencies)
         return SessionEnd(stdout_tail=self._output[0], stderr_tail=self._output[1])
 
     async def _cancel(self, child: Child) -> None:
@@ -377,7 +384,9 @@ class WorkerSession:
         if self._refusal is not None:
             raise await self._end_unanswered(self._refusal)
         if answer["type"] == "failed":
-            raise await self._build_error(answer)
+            error = await self._build_error(answer)
+            self._dependencies = await self._complete(self._dependencies)
+            raise error
         return answer
 
     async def _acquire_process(self, *messages: Message) -> None:
@@ -529,7 +538,12 @@ _GIVEN = ("response", "predicted_trajectory", *_EXPECTED)
 
 
 async def run_custom_metric(
-    lease: Lease, numbers: itertools.count[int], request: CustomScoreRequest, *, alone: bool
+    lease: Lease,
+    numbers: itertools.count[int],
+    request: CustomScoreRequest,
+    *,
+    alone: bool,
+    complete: CompleteRecord,
 ) -> CustomScoreAnswer:
     """Run the metric in a process from `lease`. Raises AgentError, with `retry_alone` if another metric killed it."""
     number = next(numbers)
@@ -558,6 +572,7 @@ async def run_custom_metric(
         if answer in child.on_exit:
             child.on_exit.remove(answer)
         lease.release(child, reusable=reusable)
+    dependencies = await complete(dependencies)
     if isinstance(found, Exit):
         message = f"{request.metric}: the process of the metric {found.describe()}"
         failure = found.failure or Failure(kind=FailureKind.METRIC, message=message, stderr_tail=found.stderr or None)

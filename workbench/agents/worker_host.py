@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.agents.agent_host import (
@@ -17,8 +19,9 @@ from workbench.agents.agent_host import (
     OnSpan,
     SessionRequest,
 )
-from workbench.agents.agent_sessions import WorkerSession, run_custom_metric
+from workbench.agents.agent_sessions import CompleteRecord, WorkerSession, run_custom_metric
 from workbench.agents.channel import ChannelListener
+from workbench.agents.installed_libraries import InstalledLibraries
 from workbench.agents.processes import Launcher, OwnProcess, SharedProcesses, worker_target
 from workbench.agents.worker.adapters.base import LoadError
 from workbench.model.target import AgentKind, Isolation, Target
@@ -39,8 +42,11 @@ class WorkerHost:
         start_timeout: float,
         mode: Mode,
         cluster: RayCluster | None,
+        libraries: InstalledLibraries,
     ) -> None:
         self._target = target
+        self._libraries = libraries
+        self._renewed_ns = time.time_ns()  # what processes have loaded was on the disk then, or they began later
         self._start_timeout = start_timeout
         self._listener = ChannelListener()
         self._numbers = itertools.count(1)
@@ -69,6 +75,7 @@ class WorkerHost:
 
     def renew(self) -> None:
         """See `AgentHost.renew`."""
+        self._renewed_ns = time.time_ns()
         has_changed = self._launcher.renew()
         self._shared.renew(unused_too=has_changed)
         self._scoring.renew(unused_too=has_changed)
@@ -85,16 +92,22 @@ class WorkerHost:
             lease=self._own if request.alone else self._lease,
             target=self._target,
             timeout=self._start_timeout,
+            complete=self._make_completion(),
         )
+
+    def _make_completion(self) -> CompleteRecord:
+        """Return what adds the state of installed libraries to the record of a process that is acquired later."""
+        return partial(self._libraries.complete, loaded_ns=self._renewed_ns)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """See `AgentHost.score`. If the process of a metric dies, the metric is tried once more, alone."""
+        complete = self._make_completion()
         try:
-            return await run_custom_metric(self._scoring, self._numbers, request, alone=False)
+            return await run_custom_metric(self._scoring, self._numbers, request, alone=False, complete=complete)
         except AgentError as error:
             if not error.retry_alone:
                 raise
-        return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True)
+        return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True, complete=complete)
 
     async def close(self) -> None:
         """See `AgentHost.close`."""
@@ -135,6 +148,7 @@ def create_host(
     start_timeout: float = 60.0,
     mode: Mode | None = None,
     cluster: RayCluster | None = None,
+    libraries: InstalledLibraries | None = None,
 ) -> AgentHost:
     """Create the host of a target. No process is started before `prepare` or the first turn.
 
@@ -150,6 +164,7 @@ def create_host(
         start_timeout=start_timeout,
         mode="fork" if cluster is not None else mode or choose_mode(),
         cluster=cluster,
+        libraries=libraries or InstalledLibraries(),
     )
 
 

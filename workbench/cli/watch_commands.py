@@ -635,7 +635,7 @@ def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: 
     for row in map(workspace.verdicts.row, rows):
         noun = name_kind(row.kind)
         kinds_of[noun] = row.kind
-        found.add((noun, _format_key(row, prefix)))
+        found.update((noun, key) for key in _list_keys(row, prefix))
     counts = Counter(noun for noun, _ in found)
     kinds = ", ".join(f"{count} {name_kind(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
     yield f"  it depends on: {kinds or nothing}"
@@ -644,17 +644,20 @@ def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: 
         yield from (neutralise(f"    {noun:<{width}}  {key}") for noun, key in sorted(found))
 
 
-def _format_key(row: Dependency, prefix: str) -> str:
+def _list_keys(row: Dependency, prefix: str) -> list[str]:
+    """Return what a row is about: one text, except for imported libraries."""
     from workbench.model.identity import DependencyKind
 
     key = row.key.replace(prefix, "")
     if row.kind == DependencyKind.VARIABLES:
         what, *own = key.split("\0")
-        return f"{what} except {', '.join(own)}" if own else what
-    if row.kind != DependencyKind.IMPORT:
-        return key
+        return [f"{what} except {', '.join(own)}" if own else what]
+    if row.kind not in (DependencyKind.IMPORT, DependencyKind.LIBRARIES):
+        return [key]
     folder, _, names = key.rpartition("::")
-    return f"{names.replace(',', ', ')} searched in {folder}"
+    if row.kind == DependencyKind.LIBRARIES:
+        return [f"{folder}/{name}" for name in names.split(",")]
+    return [f"{names.replace(',', ', ')} searched in {folder}"]
 
 
 # `workbench coverage`

@@ -18,6 +18,7 @@ from workbench.agents.agent_host import (
     CustomScoreRequest,
     LeftByAgents,
 )
+from workbench.agents.installed_libraries import InstalledLibraries
 from workbench.engine.plan import (
     Limits,
     Plan,
@@ -202,6 +203,7 @@ class Hosts:
     def __init__(self, root: Path) -> None:
         """`root` is the folder of the project, which travels to the nodes of a cluster."""
         self._root = root
+        self.libraries = InstalledLibraries()
         self._hosts: dict[tuple[Target, Isolation, int, bool], AgentHost] = {}
         self._cluster: RayCluster | None = None
 
@@ -221,6 +223,7 @@ class Hosts:
                 isolation=isolation,
                 concurrency=concurrency,
                 cluster=None if ray is None else self._get_cluster(ray),
+                libraries=self.libraries,
             )
         return self._hosts[key]
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from workbench.agents.agent_host import ToolResponder
+from workbench.agents.installed_libraries import InstalledLibraries
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Chat, ChatBranch, ChatError, start_chat
 from workbench.engine.earlier_runs import (
@@ -556,6 +557,11 @@ class Workspace:
     def read_new_verdicts(self) -> None:
         """Add to `verdicts` those that other processes have stored since."""
         self._verdicts.read_new()
+
+    @property
+    def libraries(self) -> InstalledLibraries:
+        """The state of the installed libraries that agents use."""
+        return self._resources.hosts.libraries
 
     @property
     def verdicts(self) -> Verdicts:

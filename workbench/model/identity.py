@@ -121,6 +121,7 @@ class DependencyKind(StrEnum):
     EARLY_VARIABLE = "early_variable"
     ENV_FILES = "env_files"
     INSTALLED = "installed"
+    LIBRARIES = "libraries"
     INTERPRETER = "interpreter"
     STATE = "state"
     WRITTEN = "written"

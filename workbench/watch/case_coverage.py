@@ -40,8 +40,7 @@ from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.selector import Action, Reason, Selector, Why
-from workbench.watch.snapshot import Snapshot
+from workbench.watch.selector import Action, Reason, Selector, Why, make_snapshot
 from workbench.watch.watch_events import describe_reason
 
 _HANDS_OVER = "transfer_to_agent"
@@ -147,7 +146,7 @@ class _Found(NamedTuple):
 def _read_records(workspace: Workspace, plan: Plan, planned: Sequence[PlannedCase]) -> _Records:
     """Find the record of each case: the current ones of all its repeats, else the newest."""
     verdicts = workspace.verdicts
-    state = Snapshot(leftovers=verdicts.list_agent_files)
+    state = make_snapshot(workspace)
     # What cannot be followed does not make a record stale here: what the case reached remains a fact.
     selector = Selector(verdicts, state, is_current=lambda _: True)
     records = _Records([_CaseRecord(case.key) for case in planned])

@@ -635,7 +635,7 @@ class Watcher:
         """Nothing starts yet. With `scan`, files are compared regularly and no events are used."""
         self._folders = folders
         self._observer = Observer(
-            folders, scan=_explain_scanning(scan), report=self._send_change, report_status=self._send_status
+            folders, scan=explain_scanning(scan), report=self.send_change, report_status=self._send_status
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -766,7 +766,7 @@ class Watcher:
         except RuntimeError:  # the loop is closed, so nothing listens any more
             self._observer.stop()
 
-    def _send_change(self, change: FileChange) -> None:
+    def send_change(self, change: FileChange) -> None:
         self._call_in_loop(self._add_change, change)
 
     def _send_status(self, status: WatchStatus, taken_in: int) -> None:
@@ -788,7 +788,8 @@ class Watcher:
         self._progress.set()
 
 
-def _explain_scanning(scan: bool) -> str:
+def explain_scanning(scan: bool = False) -> str:
+    """Return why files are compared instead of using events; empty if events are used."""
     if scan:
         return "requested"
     if os.environ.get(SCAN_VARIABLE) == "scan":

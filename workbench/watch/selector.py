@@ -530,7 +530,7 @@ def decide_plan(workspace: Workspace, plan: Plan, *, state: Snapshot | None = No
 
 def make_snapshot(workspace: Workspace) -> Snapshot:
     """Return a snapshot of the present, in which files that agents of the project wrote are known."""
-    return Snapshot(leftovers=workspace.verdicts.list_agent_files)
+    return Snapshot(leftovers=workspace.verdicts.list_agent_files, libraries=workspace.libraries)
 
 
 def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:

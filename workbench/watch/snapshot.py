@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.agents import worker
+from workbench.agents.installed_libraries import InstalledLibraries, find_changed_files
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import Blocks, ProjectImport, read_blocks
@@ -78,6 +79,7 @@ class Snapshot:
         leftovers: Callable[[], AgentWrittenFiles] = lambda: AgentWrittenFiles({}),
         environment: Mapping[str, str] | None = None,
         locate: Callable[[str], str] = str,
+        libraries: InstalledLibraries | None = None,
     ) -> None:
         """`leftovers` returns agent-written files to ignore in listings; `environment` is ours by default.
 
@@ -85,6 +87,7 @@ class Snapshot:
         """
         self._find_leftovers = leftovers
         self._locate = locate
+        self._libraries = libraries or InstalledLibraries()
         self._environment = os.environ if environment is None else environment
         self._answers: dict[Question, str] = {}
         self._files: dict[str, _KnownFile] = {}
@@ -184,6 +187,8 @@ class Snapshot:
             return fingerprints.of_import(self._locate(folder), names.split(","))
         if kind == Kind.INSTALLED:
             return fingerprints.of_installed(self._locate(key), part=self.fingerprint_file)
+        if kind == Kind.LIBRARIES:
+            return self._libraries.fingerprint(Dependency(kind, key, ""))
         if kind == Kind.INTERPRETER:
             return self._fingerprint_interpreter(key)
         return self._fingerprint_variable(kind, key, around) if around is not None else ""
@@ -194,6 +199,10 @@ class Snapshot:
         answers = {self.answer(Question(row.kind, row.key, around)) for around in tuple(self._effective)}
         found = [fingerprints.find_changed_variables(row.fingerprint, answer) for answer in answers]
         return min(found, key=len, default={})
+
+    def find_changed_library_files(self, row: Dependency) -> list[str]:
+        """Return the edited files of installed libraries that a row notices, each from the name of its package."""
+        return find_changed_files(row.fingerprint, self.answer(Question(row.kind, row.key, None)))
 
     def _fingerprint_variable(self, kind: str, key: str, around: Surroundings) -> str:
         secret = fingerprints.derive_secret(around.target_path)

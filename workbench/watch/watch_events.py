@@ -211,6 +211,7 @@ def _name_relation(row: Dependency) -> str:
         Kind.MODULE: "imported by",
         Kind.REST: "imported by",
         Kind.IMPORT: "searched by",
+        Kind.LIBRARIES: "imported by",
         Kind.VARIABLE: "read by",
         Kind.FOLDER: "listed by",
     }
@@ -234,6 +235,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.VARIABLES: ("set of variables", "sets of variables"),
     Kind.ENV_FILES: ("set of .env files", "sets of .env files"),
     Kind.INSTALLED: ("set of installed packages", "sets of installed packages"),
+    Kind.LIBRARIES: ("imported library", "imported libraries"),
     Kind.INTERPRETER: ("Python version", "Python versions"),
     Kind.STATE: ("file it read and wrote", "files it read and wrote"),
     Kind.WRITTEN: ("file it wrote", "files it wrote"),
@@ -280,6 +282,8 @@ def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str
         return f"{row.key}, so what it used is unknown: every change affects it"
     if row.kind == Kind.VARIABLES:
         return _describe_variables(row, state)
+    if row.kind == Kind.LIBRARIES:
+        return _describe_libraries(row, state)
     words = _WORDS.get(row.kind, f"a dependency of the unknown kind {row.kind} changed")
     name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
     return words.format(where=where, key=row.key, name=name)
@@ -293,6 +297,14 @@ def _describe_variables(row: Dependency, state: Snapshot | None) -> str:
         return _VARIABLE_SETS[what]
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return ", ".join(named[:3]) + more + (", and the case reads all variables" if what == "all" else "")
+
+
+def _describe_libraries(row: Dependency, state: Snapshot | None) -> str:
+    files = [] if state is None else state.find_changed_library_files(row)
+    if not files:
+        return "a file of an installed library changed while it ran"
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"installed library: {files[0]}{more} changed"
 
 
 def _find_changed_imports(row: Dependency, state: Snapshot | None) -> list[str]:

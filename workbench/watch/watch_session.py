@@ -15,6 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.agents.installed_libraries import InstalledLibraries, parse_packages
+from workbench.agents.worker.recording.fingerprints import LIBRARIES
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Verdicts
@@ -26,8 +28,9 @@ from workbench.store.files import PRIVATE
 from workbench.store.history.history_schema import get_history_path, make_history_folder
 from workbench.watch.file_watcher import FileChange, Watcher, WatchStatus
 from workbench.watch.folder_scanner import Folders
+from workbench.watch.library_watcher import LibraryWatcher
 from workbench.watch.scheduler import ActiveJobs, DecisionService, ManualRuns, OffLoop, Scheduler
-from workbench.watch.selector import Decision, VerdictKey, get_path
+from workbench.watch.selector import Decision, VerdictKey, get_path, make_snapshot
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import WatchEvent, WatchReporter, WatchStarted
 from workbench.watch.watch_plan import WatchPlanner
@@ -124,10 +127,13 @@ _SOURCE = frozenset({".py", ".toml", ".yaml", ".yml"})
 
 
 class WatchedSources:
-    """Has the watcher watch the dependencies of cases and the files of the plan, wherever they are."""
+    """Has the watchers watch the dependencies of cases and the files of the plan, wherever they are."""
 
-    def __init__(self, watcher: Watcher, verdicts: Verdicts, *, root: Path) -> None:
+    def __init__(self, watcher: Watcher, libraries: InstalledLibraries, verdicts: Verdicts, *, root: Path) -> None:
         self._watcher = watcher
+        self._libraries = LibraryWatcher(
+            libraries, report=watcher.send_change, is_installing=lambda: watcher.is_installing
+        )
         self._verdicts = verdicts
         self._root = root
         self._rows_watched = 0
@@ -143,6 +149,9 @@ class WatchedSources:
         first, self._rows_watched = self._rows_watched, self._verdicts.row_count
         rows = [self._verdicts.row(number) for number in range(first, self._rows_watched)]
         self._trees.update(Path(row.key) for row in rows if row.kind == DependencyKind.TREE)
+        self._libraries.add(
+            package for row in rows if row.kind == DependencyKind.LIBRARIES for package in parse_packages(row)
+        )
         paths = {Path(path) for row in rows if (path := get_path(row))}
         if paths:
             self._used.update(Path(get_path(row)) for row in rows if row.kind not in _LOOKUP_KINDS)
@@ -156,12 +165,19 @@ class WatchedSources:
             self._used.update(new)
             await self._watcher.add(new, listed=[path.parent for path in new])
 
+    def stop(self) -> None:
+        """Stop watching installed libraries. The other watcher belongs to the caller."""
+        self._libraries.stop()
+
     def is_used(self, change: FileChange) -> bool:
         """Return True if any path of a change is source, or was ever used by a case or the plan."""
         if change.everything or not self._used.union(self._plan_files).isdisjoint(change.paths):
             return True
         return any(
-            path.suffix in _SOURCE or path.name == ".env" or not self._trees.isdisjoint(path.parents)
+            path.suffix in _SOURCE
+            or path.name == ".env"
+            or not LIBRARIES.isdisjoint(path.parts)
+            or not self._trees.isdisjoint(path.parents)
             for path in change.paths
         )
 
@@ -260,12 +276,12 @@ class WatchSession:
         history cannot be read.
         """
         verdicts = workspace.verdicts
-        snapshot = Snapshot(leftovers=verdicts.list_agent_files)
+        snapshot = make_snapshot(workspace)
         self._workspace = workspace
         self._off_loop = off_loop
         self._catches_up = catches_up
         self._watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
-        self._sources = WatchedSources(self._watcher, verdicts, root=workspace.root)
+        self._sources = WatchedSources(self._watcher, workspace.libraries, verdicts, root=workspace.root)
         self._planner = WatchPlanner(workspace, select, options)
         self._active = ActiveJobs()
         self._reporter = WatchReporter(workspace.root, snapshot)
@@ -307,6 +323,7 @@ class WatchSession:
             await watching
         finally:
             watching.cancel()
+            self._sources.stop()
             self._active.cancel_all()
             for task in self._tasks:
                 task.cancel()
@@ -428,6 +445,8 @@ class WatchSession:
             return
         if was_missing:
             change = change.merge(FileChange(frozenset(), True, change.at))
+        if change.everything or any(path.name in LIBRARIES for path in change.paths):
+            self._workspace.libraries.forget()
         change = await self._off_loop(
             lambda: change.exclude_paths(lambda path: is_output_file(path, self._output_files))
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import shutil
 import sqlite3
@@ -35,11 +37,13 @@ def _install(scene: Scene, library: str, version: str) -> None:
     number = scene.pick_number()
     for name in _list_library_files(scene, library):
         scene.delete(name)
-    scene.write(f"{LIBRARIES}/{library}/__init__.py", f"def compute(n):\n    return n + {number}\n")
+    source = f"def compute(n):\n    return n + {number}\n"
+    scene.write(f"{LIBRARIES}/{library}/__init__.py", source)
     info_folder = f"{LIBRARIES}/{library}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {library.replace('_', '-')}\nVersion: {version}\n"
     scene.write(f"{info_folder}/METADATA", metadata, "in_place")
-    scene.write(f"{info_folder}/RECORD", f"{library}/__init__.py,{number},9\n", "in_place")
+    digest = base64.urlsafe_b64encode(hashlib.sha256(source.encode()).digest()).rstrip(b"=").decode()
+    scene.write(f"{info_folder}/RECORD", f"{library}/__init__.py,sha256={digest},{len(source)}\n", "in_place")
 
 
 def library_installed(scene: Scene) -> str | None:
@@ -61,6 +65,16 @@ def library_reinstalled(scene: Scene) -> str | None:
     version = versions[0].split("/")[-2].removeprefix(f"{library}-").removesuffix(".dist-info")
     _install(scene, library, version)
     return f"{library} {version}"
+
+
+def library_edited(scene: Scene) -> str | None:
+    """Edit a file of an installed library where it is installed."""
+    library = _pick_library(scene)
+    name = f"{LIBRARIES}/{library}/__init__.py"
+    if name not in scene.files:
+        return None
+    scene.write(name, f"def compute(n):\n    return n + {scene.pick_number()}\n")
+    return name
 
 
 def library_removed(scene: Scene) -> str | None:
@@ -178,8 +192,8 @@ def stalled(scene: Scene) -> str | None:
 
 
 EDITS = (
-    library_installed, library_reinstalled, library_removed, database_edited, database_gone, cache_edited,
-    file_for_folder, link_turned, mode_changed,
+    library_installed, library_reinstalled, library_edited, library_removed, database_edited, database_gone,
+    cache_edited, file_for_folder, link_turned, mode_changed,
 )  # fmt: skip
 RARE_EDITS = (stalled,)
 """Edits after which cases run into their time limit."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +15,8 @@ import pytest
 
 from tests.watch.watched import Folder, WatchListener, watch_project
 from workbench.agents.worker.recording.fingerprints import is_being_installed
-from workbench.watch.watch_events import ChangeSeen
+from workbench.watch.file_watcher import SCAN_VARIABLE
+from workbench.watch.watch_events import ChangeSeen, WatchRunStarted
 
 AGENT = """
 import library
@@ -39,11 +42,17 @@ class Libraries:
         package.write_text(f"VERSION = {content or version!r}\n")
         (self.path / f"library-{version}.dist-info").mkdir()
         if complete:
-            self.finish(version, content or version)
+            self.finish(version)
 
-    def finish(self, version: str, content: str) -> None:
+    def finish(self, version: str) -> None:
         """Write the last file of an installation."""
-        (self.path / f"library-{version}.dist-info" / "RECORD").write_text(f"library/__init__.py,{hash(content)},9\n")
+        digest = base64.urlsafe_b64encode(hashlib.sha256((self.path / "library" / "__init__.py").read_bytes()).digest())
+        line = f"library/__init__.py,sha256={digest.rstrip(b'=').decode()},9\n"
+        (self.path / f"library-{version}.dist-info" / "RECORD").write_text(line)
+
+    def edit(self, source: str) -> None:
+        """Edit the library where it is installed."""
+        (self.path / "library" / "__init__.py").write_text(source)
 
 
 @pytest.fixture
@@ -105,7 +114,7 @@ async def test_the_watch_waits_for_a_half_installed_library(folder: Folder, libr
         await asyncio.sleep(1.5)
         assert [event for event in watch.events if isinstance(event, ChangeSeen)] == []
 
-        libraries.finish("2.0", "2.0")
+        libraries.finish("2.0")
         changed = await watch.wait_until_quiet()
         assert changed.verdicts == dict.fromkeys(["up_1", "up_2", "down"], "PASSED")
 
@@ -124,14 +133,74 @@ async def test_a_case_that_ends_during_an_installation_runs_again_afterwards(
         await asyncio.sleep(0.5)
         libraries.install("2.0", complete=False)
         await asyncio.sleep(1.5)
-        libraries.finish("2.0", "2.0")
+        libraries.finish("2.0")
 
+        assert (await watch.wait_until_quiet()).verdicts == {"up": "FAILED"}
+
+
+IMPORTED_BY_UP = """
+def answer(prompt):
+    if prompt.startswith("up"):
+        import library
+        return prompt if library.VERSION == "1.0" else library.VERSION
+    return prompt
+"""
+
+
+@pytest.mark.parametrize("mode", ["events", "scan"])
+async def test_an_edit_of_a_library_where_it_is_installed_runs_the_cases_that_import_it(
+    folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv(SCAN_VARIABLE, mode)
+    monkeypatch.setattr("workbench.watch.library_watcher._INTERVAL", 0.2)
+    folder.write("agent.py", IMPORTED_BY_UP)
+    async with _watch_passing_cases(folder) as watch:
+        edited = await watch.apply(lambda: libraries.edit("VERSION = 'edited'\n"))
+        assert edited.verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
+        assert edited.change.reason == "installed library: library/__init__.py changed"
+
+        again = await watch.apply(lambda: libraries.edit("VERSION = 'edited again'\n"))
+        assert again.verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
+
+        restored = await watch.apply(lambda: libraries.edit("VERSION = '1.0'\n"))
+        assert (restored.verdicts, restored.stored_verdicts) == ({}, {"up_1": "PASSED", "up_2": "PASSED"})
+
+
+async def test_an_edit_of_a_library_while_no_watch_runs_is_noticed_at_the_next_start(
+    folder: Folder, libraries: Libraries
+) -> None:
+    folder.write("agent.py", IMPORTED_BY_UP)
+    async with _watch_passing_cases(folder):
+        pass
+    libraries.edit("VERSION = 'edited'\n")
+
+    async with watch_project(folder.root) as watch:
+        assert (await watch.wait_until_quiet()).verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
+
+
+@pytest.mark.parametrize(("isolation", "mode"), [("case", "fork"), ("worker", "fork"), ("case", "once")])
+async def test_a_case_that_runs_while_its_library_is_edited_runs_once_more(
+    folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, isolation: str, mode: str
+) -> None:
+    monkeypatch.setattr("workbench.agents.worker_host.choose_mode", lambda: mode)
+    folder.cases(up="up")
+    slow = "import time\n" + AGENT.format(good="1.0").replace("return", "time.sleep(0.7)\n    return")
+    folder.write("agent.py", slow)
+    async with _watch_passing_cases(folder, isolation=isolation) as watch:
+        folder.write("agent.py", slow + "len('')\n")
+        await watch.wait_for(WatchRunStarted)
+        watch.events.clear()
+
+        await asyncio.sleep(0.4)
+        libraries.edit("VERSION = 'edited'\n")
+
+        await watch.wait_for_statuses(up="FAILED")
         assert (await watch.wait_until_quiet()).verdicts == {"up": "FAILED"}
 
 
 async def test_the_next_case_uses_a_library_that_was_edited_in_place(folder: Folder, libraries: Libraries) -> None:
     async with _watch_passing_cases(folder) as watch:
-        (libraries.path / "library" / "__init__.py").write_text("VERSION = 'edited'\n")
+        libraries.edit("VERSION = 'edited'\n")
 
         changed = await watch.apply(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "len('')\n"))
 

@@ -509,6 +509,7 @@ class SavedFiles:
                     if _may_matter(change, sources):
                         report()
             finally:
+                sources.stop()
                 learning.cancel()
                 await asyncio.wait({learning})
 
@@ -527,7 +528,7 @@ def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     from workbench.watch.watch_session import WatchedSources
 
     watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
-    return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
+    return watcher, WatchedSources(watcher, workspace.libraries, workspace.verdicts, root=workspace.root)
 
 
 def _may_matter(change: FileChange, sources: WatchedSources) -> bool:

@@ -320,12 +320,11 @@ class _Checker:
     """Decides on separate threads, with one snapshot of the files for the whole check."""
 
     def __init__(self, workspace: Workspace) -> None:
-        from workbench.watch.selector import Selector
-        from workbench.watch.snapshot import Snapshot
+        from workbench.watch.selector import Selector, make_snapshot
 
         self._root = workspace.root
         self._verdicts = workspace.verdicts
-        self._state = Snapshot(leftovers=self._verdicts.list_agent_files)
+        self._state = make_snapshot(workspace)
         self._selector = Selector(self._verdicts, self._state)
 
     def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: VerdictLocations) -> CheckedVerdicts:

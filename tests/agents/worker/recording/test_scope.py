@@ -7,7 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from workbench.agents.worker.recording.scope import AgentFolders, is_workspace
+from workbench.agents.worker.recording.scope import AgentFolders, find_package, is_workspace
+
+
+def test_the_package_of_a_file_is_the_first_folder_with_an_init_module(tmp_path: Path) -> None:
+    libraries = tmp_path / "site-packages"
+    for name in ("tools/__init__.py", "tools/sub/__init__.py", "google/adk/__init__.py", "single.py"):
+        (libraries / name).parent.mkdir(parents=True, exist_ok=True)
+        (libraries / name).touch()
+
+    def find(name: str) -> tuple[str, str] | None:
+        return find_package(str(libraries / name))
+
+    assert find("tools/sub/a.py") == (str(libraries), "tools")
+    assert find("google/adk/agents/base.py") == (str(libraries), "google/adk")
+    assert find("google/plain/a.py") == (str(libraries), "google/plain/a.py")
+    assert find("single.py") == (str(libraries), "single.py")
+    assert find_package(str(tmp_path / "own.py")) is find_package(os.__file__) is None
 
 
 def test_folders_of_other_tools_and_of_the_system_never_count(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Collection, Iterable, Mapping
 
-FORMAT = 6
+FORMAT = 7
 """Incremented whenever an equal state gets another fingerprint, or recorded rows change."""
 
 ABSENT = "absent"

@@ -34,7 +34,7 @@ from .fingerprints import (
     of_variables,
     select_variables,
 )
-from .scope import AgentFolders, has_caller, is_agent_request
+from .scope import AgentFolders, find_package, has_caller, is_agent_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -257,6 +257,9 @@ class Recorder:
         self._uses_all_names = False
         self._created_modules: set[str] = set()  # modules that were created and not yet executed
         self._used_names: set[tuple[str, str]] = set()
+        self._module_count = 0
+        self._last_module = ""
+        self._packages: dict[str, set[str]] = {}
         self.environment: dict[str, str] = {}
         """State of the interpreter and of installed libraries when this process began, by path."""
 
@@ -610,6 +613,37 @@ class Recorder:
             names.sort()
             states = ",".join(self._imports[folder, name] for name in names)
             self._note("import", f"{folder}::{','.join(names)}", states)
+        self._settle_libraries()
+
+    def _settle_libraries(self) -> None:
+        """Note the installed packages that this process imported from since the last call. The engine adds their
+        state."""
+        found: dict[str, set[str]] = {}
+        for path in self._list_new_modules():
+            package = find_package(path)
+            if package is not None:
+                found.setdefault(package[0], set()).add(package[1])
+        for folder, names in found.items():
+            new = names - self._packages.get(folder, set())
+            if new:
+                self._packages[folder] = self._packages.get(folder, set()) | new
+                self._note("libraries", f"{folder}::{','.join(sorted(new))}", "-")
+
+    def _list_new_modules(self) -> list[str]:
+        """Return the files of modules that were imported since the last call, without touching the other modules."""
+        new: list[str] = []
+        try:
+            for name in reversed(sys.modules):
+                if name == self._last_module:
+                    break
+                new.append(name)
+        except RuntimeError:  # another thread imports
+            new = []
+        if len(new) < len(sys.modules) - self._module_count:
+            new = list(sys.modules)  # some were removed and imported again
+        if new:
+            self._last_module, self._module_count = new[0], len(sys.modules)
+        return [path for path in map(_find_module_file, new) if path]
 
     def _settle_requested(self) -> None:
         """Turn the names that were requested from modules into rows."""
@@ -710,6 +744,15 @@ class Recorder:
         return within.startswith(self._created_folders) and any(
             within.startswith(made) and self._is_written(made[:-1]) for made in self._created_folders
         )
+
+
+def _find_module_file(name: str) -> str:
+    """Return the file of an imported module, or an empty string. Modules that are loaded at first use stay unloaded."""
+    try:
+        spec = object.__getattribute__(sys.modules[name], "__dict__").get("__spec__")
+    except (AttributeError, KeyError):
+        return ""
+    return str(spec.origin) if getattr(spec, "has_location", False) else ""
 
 
 def _describe_module(name: str, asked: RequestedNames, blocks: Blocks) -> str:

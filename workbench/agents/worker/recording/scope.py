@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .fingerprints import IGNORED, LIBRARIES
+from .fingerprints import ABSENT, IGNORED, LIBRARIES, of_probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,36 @@ def is_workspace(path: str) -> bool:
     """
     path = os.path.abspath(path) + os.sep
     return not path.startswith(_INSTALLED) and not any(folder in path for folder in LIBRARY_FOLDERS)
+
+
+_regular: dict[str, bool] = {}
+"""Whether folders of libraries are packages, not namespaces of several ones."""
+
+
+def find_package(path: str) -> tuple[str, str] | None:
+    """Return the folder of libraries that holds a file, and its package there: `google/adk`, `yaml`, `six.py`.
+
+    None if the file is not part of an installed library.
+    """
+    if path.startswith(OURS):
+        return None
+    for within in LIBRARY_FOLDERS:
+        folder, found, inside = path.partition(within)
+        if found:
+            folder += within[:-1]
+            parts = inside.split(os.sep)
+            count = 1
+            while count < len(parts) and not _is_regular(os.sep.join((folder, *parts[:count]))):
+                count += 1
+            return folder, "/".join(parts[:count])
+    return None
+
+
+def _is_regular(folder: str) -> bool:
+    known = _regular.get(folder)
+    if known is None:
+        known = _regular[folder] = of_probe(os.path.join(folder, "__init__.py")) != ABSENT
+    return known
 
 
 class AgentFolders:
