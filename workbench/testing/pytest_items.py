@@ -15,10 +15,10 @@ from workbench.model.text import neutralise, one_line, redact, suggest_name
 from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, quarantine_lines, samples_text
 from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line, list_reasons
 from workbench.store.errors import StoreError
-from workbench.testing.pytest_runs import SessionRuns
+from workbench.testing.pytest_runs import JobInFile, SessionRuns
 from workbench.testing.pytest_session import ALL_REQUIRED
 
-_RUNS = pytest.StashKey[SessionRuns]()
+_HOOKS = pytest.StashKey["SessionHooks"]()
 
 
 class EvalSetFile(pytest.File):
@@ -40,7 +40,7 @@ class EvalSetFile(pytest.File):
         return items
 
     def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
-        runs = _get_runs(self.config)
+        runs = _get_hooks(self.session).runs
         try:
             plan = runs.plan(self.path)
         except NoCases:  # like a module without tests
@@ -65,9 +65,8 @@ class EvalSetFile(pytest.File):
                 )
 
     def _make_unusable_item(self, name: str, why: str) -> UnusableSetItem:
-        runs = _get_runs(self.config)
         item = UnusableSetItem.from_parent(self, name=name, why=_make_safe(why))
-        runs.unusable[item.nodeid] = item
+        _get_hooks(self.session).unusable[item.nodeid] = item
         return item
 
     def _list_named_items(self) -> list[str]:
@@ -125,14 +124,19 @@ class EvalCaseItem(pytest.Item):
         self._is_error = False
         self.case: ReportedCase | None = None
 
+    @property
+    def job_in_file(self) -> JobInFile:
+        """The job with the file of its eval set."""
+        return JobInFile(self.path, self.job)
+
     def setup(self) -> None:
         """Wait for the result. An ERROR is raised here, because pytest reports exceptions in setup as errors."""
         try:
-            result = self._runs.wait_for_result(self)
+            result = self._runs.wait_for_result(self.job_in_file)
         except (PlanError, StoreError) as error:
             pytest.fail(_make_safe(str(error)), pytrace=False)
         self.case = ReportedCase(result, self.planned.case)
-        self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self))
+        self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self.job))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             pytest.skip(result.status.value.lower())
         missing = missing_samples_lines(self.case.deciding_metrics)
@@ -217,13 +221,15 @@ class SessionHooks:
     """The hooks that are registered when the first eval set is collected."""
 
     def __init__(self, runs: SessionRuns) -> None:
-        self._runs = runs
+        self.runs = runs
+        self.unusable: dict[str, UnusableSetItem] = {}
+        """The items of unusable sets, by node id."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Restore deselected items of unusable sets: a selected case may be missing because of their problems."""
         yield
-        items += [item for item in self._runs.unusable.values() if item not in items]
+        items += [item for item in self.unusable.values() if item not in items]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
@@ -233,7 +239,7 @@ class SessionHooks:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Store the selected items."""
-        self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
+        self.runs.choose([item.job_in_file for item in session.items if isinstance(item, EvalCaseItem)])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -253,31 +259,32 @@ class SessionHooks:
         try:
             return (yield)
         finally:
-            self._runs.close()
+            self.runs.close()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail the session if collected sets are unusable."""
-        if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
+        if session.config.option.collectonly and self.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._runs.close()
+        self.runs.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write notices, model costs, and where the results are stored."""
-        lines = self._runs.summary_lines()
+        lines = self.runs.summary_lines()
         if terminalreporter.config.option.collectonly:
-            lines += [f"{item.nodeid}: {item.why}" for item in self._runs.unusable.values()]
+            lines += [f"{item.nodeid}: {item.why}" for item in self.unusable.values()]
         if lines:
             terminalreporter.section("workbench")
             for line in lines:
                 terminalreporter.write_line(_make_safe(line))
 
 
-def _get_runs(config: pytest.Config) -> SessionRuns:
-    runs = config.stash.get(_RUNS, None)
-    if runs is None:
-        runs = config.stash[_RUNS] = SessionRuns(config)
-        config.pluginmanager.register(SessionHooks(runs), "workbench-session")
-    return runs
+def _get_hooks(session: pytest.Session) -> SessionHooks:
+    stash = session.config.stash
+    hooks = stash.get(_HOOKS, None)
+    if hooks is None:
+        hooks = stash[_HOOKS] = SessionHooks(SessionRuns(session))
+        session.config.pluginmanager.register(hooks, "workbench-session")
+    return hooks
 
 
 def _explain(case: ReportedCase) -> list[str]:

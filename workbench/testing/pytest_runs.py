@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -40,28 +39,32 @@ from workbench.testing.pytest_session import (
 )
 from workbench.testing.shared_resources import apply_model_calls, shared_workspaces
 
-if TYPE_CHECKING:
-    from workbench.testing.pytest_items import EvalCaseItem, UnusableSetItem
+
+@dataclass(frozen=True)
+class JobInFile:
+    """One repeat of one case of the eval set in a file."""
+
+    file: Path
+    job: JobKey
 
 
 class SessionRuns:
     """The plans and runs of one session."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, session: pytest.Session) -> None:
         """Raises UsageError if a numeric option is no number."""
-        self._target = text_option(config, "target")
-        self._options = _read_options(config)
-        self._alone = hasattr(config, "workerinput")
+        self._session = session
+        self._target = text_option(session.config, "target")
+        self._options = _read_options(session.config)
+        self._alone = hasattr(session.config, "workerinput")
         self._stack = ExitStack()
         self._projects: dict[Path, _OpenProject] = {}
         self._roots: dict[Path, Path] = {}
-        self._chosen: Sequence[EvalCaseItem] = ()
+        self._chosen: Sequence[JobInFile] = ()
         self._started: dict[JobKey, _StartedRun | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
         self._partly_judged: list[str] = []
         self.setup_failures = ShownSetupFailures()
-        self.unusable: dict[str, UnusableSetItem] = {}
-        """The items of unusable sets, by node id."""
 
     def plan(self, file: Path) -> Plan:
         """Plan a set. Problems outside of its cases are in `problems` of the plan.
@@ -75,23 +78,23 @@ class SessionRuns:
         opened.plans[relative] = plan
         return plan
 
-    def choose(self, items: Sequence[EvalCaseItem]) -> None:
-        """Note the items that will run."""
-        self._chosen = items
+    def choose(self, jobs: Sequence[JobInFile]) -> None:
+        """Note the jobs that will be asked for."""
+        self._chosen = jobs
 
-    def wait_for_result(self, item: EvalCaseItem) -> CaseResult:
-        """Wait for the result of a case. Raises PlanError and StoreError if the case cannot run."""
-        if item.job not in self._started:
-            together = [item] if self._alone else [each for each in self._chosen if self._is_same_run(each, item)]
-            self._start(item, [each.job for each in together])
-        started = self._started[item.job]
+    def wait_for_result(self, wanted: JobInFile) -> CaseResult:
+        """Wait for the result of a job. Raises PlanError and StoreError if it cannot run."""
+        if wanted.job not in self._started:
+            together = [wanted] if self._alone else [each for each in self._chosen if self._is_same_run(each, wanted)]
+            self._start(wanted.file, [each.job for each in together])
+        started = self._started[wanted.job]
         if isinstance(started, (PlanError, StoreError)):
             raise started
-        return started.wait_for_result(item.job, self._notices)
+        return started.wait_for_result(wanted.job, self._notices)
 
-    def get_run_id(self, item: EvalCaseItem) -> str:
-        """Return the id of the run with the result of a case."""
-        started = self._started[item.job]
+    def get_run_id(self, job: JobKey) -> str:
+        """Return the id of the run with the result of a job."""
+        started = self._started[job]
         assert isinstance(started, _StartedRun)  # it had a result
         return started.run.run_id
 
@@ -130,17 +133,17 @@ class SessionRuns:
             self._roots[file] = find_common_root([file])
         return self._roots[file]
 
-    def _is_same_run(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
-        """True if two cases belong to the same run."""
-        return self._find_root(one.path) == self._find_root(other.path)
+    def _is_same_run(self, one: JobInFile, other: JobInFile) -> bool:
+        """True if two jobs belong to the same run."""
+        return self._find_root(one.file) == self._find_root(other.file)
 
-    def _start(self, item: EvalCaseItem, jobs: Sequence[JobKey]) -> None:
-        """Run these cases, which include `item`. In a process of pytest-xdist this extends the previous run."""
-        opened = self._open_project(item.path)
+    def _start(self, file: Path, jobs: Sequence[JobKey]) -> None:
+        """Run these jobs of the project of a file. In a process of pytest-xdist this extends the previous run."""
+        opened = self._open_project(file)
         before = {} if opened.last is None else opened.last.results
         started: _StartedRun | PlanError | StoreError
         try:
-            calls = _get_session_calls(item.session)
+            calls = _get_session_calls(self._session)
             joined = _join_plans(opened.plans.values(), [*before, *jobs])
             if opened.last is not None:
                 opened.last.wait_for_end(self._notices)
