@@ -19,6 +19,11 @@ from workbench.model.results import TurnResult
 from workbench.model.target import AgentKind, Target
 from workbench.model.trace import Span
 
+ECHO = """
+    def answer(prompt):
+        return {"response": prompt.upper(), "predicted_trajectory": [{"tool_name": "shout", "tool_input": {"n": 1}}]}
+"""
+
 
 @dataclass
 class Talk:
@@ -149,3 +154,11 @@ def wait_until() -> Callable[[Callable[[], Any]], Any]:
 @pytest.fixture
 def is_alive() -> Callable[[int], bool]:
     return is_running
+
+
+async def collect_answers(bench: Any, count: int = 5) -> list[str]:
+    host = bench.host(mode="fork")
+    host.prepare(cases=count)
+    talks = [await bench.talk(host, "hi") for _ in range(count)]
+    assert all(talk.error is None for talk in talks), [talk.error for talk in talks]
+    return [talk.responses[0] for talk in talks]

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.chat_session.test_chat import Listener
+from tests.engine.chat_session.listener import Listener
 from tests.engine.conftest import Project, get_statuses, turn
 from tests.llm.servers import find_free_port
 from tests.processes import is_running

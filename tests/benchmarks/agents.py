@@ -1,6 +1,14 @@
-"""Agents for benchmarks."""
+"""Agents for benchmarks, and eval sets for them."""
 
 from __future__ import annotations
+
+import json
+
+FUNCTION_AGENT = """
+def answer(prompt):
+    return {"response": prompt, "predicted_trajectory": [{"tool_name": "echo", "tool_input": {"text": prompt}}]}
+"""
+
 
 ADK = """
 from google.adk.agents import LlmAgent
@@ -28,3 +36,21 @@ def look(what: str) -> str:
 root_agent = LlmAgent(name="watched", model=Scripted(), tools=[look])
 """
 """An agent that calls a tool, with a model of negligible cost."""
+
+
+def make_eval_set(cases: int, *, tool: bool) -> str:
+    def case(number: int) -> dict[str, object]:
+        text = f"hello {number}"
+        calls = [{"name": "echo", "args": {"text": text}}] if tool else []
+        return {
+            "eval_id": f"case_{number}",
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": text}]},
+                    "final_response": {"role": "model", "parts": [{"text": text}]},
+                    "intermediate_data": {"tool_uses": calls},
+                }
+            ],
+        }
+
+    return json.dumps({"eval_set_id": f"set_{cases}", "eval_cases": [case(n) for n in range(cases)]})

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.test_metrics_benchmark import ROWS, SIX, TOOL, make_rows, score_plainly
+from tests.benchmarks.trajectories import ROWS, SIX, TOOL, make_rows, score_plainly
 from workbench.testing import EvalTask, TrajectorySingleToolUse
 
 pytestmark = pytest.mark.skipif(

@@ -16,8 +16,9 @@ from statistics import median
 
 import pytest
 
+from tests.benchmarks.agents import make_eval_set
+
 from .measuring import measure
-from .test_run_benchmark import eval_set
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("WORKBENCH_BENCHMARKS"), reason="benchmarks run with WORKBENCH_BENCHMARKS=1"),
@@ -87,7 +88,7 @@ def test_a_thousand_rows_of_an_agent_behind_http(tmp_path: Path, port: int) -> N
     (tmp_path / "workbench.toml").write_text(
         f'[targets.web]\nkind = "http"\ntarget = "http://127.0.0.1:{port}/"\neval_sets = ["*.evalset.json"]\n'
     )
-    (tmp_path / "rows.evalset.json").write_text(eval_set(1000, tool=False))
+    (tmp_path / "rows.evalset.json").write_text(make_eval_set(1000, tool=False))
     (tmp_path / "trajectory.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
     command: list[str | Path] = [
         BIN / "workbench",

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.agents import FUNCTION_AGENT, make_eval_set
+
 from .measuring import Cost, measure
-from .test_run_benchmark import FUNCTION_AGENT, eval_set
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("WORKBENCH_BENCHMARKS"), reason="benchmarks run with WORKBENCH_BENCHMARKS=1"),
@@ -47,7 +48,7 @@ def make_rows(count: int) -> Iterator[str]:
 def make_project(folder: Path, *, cases: int) -> Path:
     (folder / "function_agent.py").write_text(FUNCTION_AGENT)
     (folder / "workbench.toml").write_text(TOML)
-    (folder / "many.evalset.json").write_text(eval_set(cases, tool=True))
+    (folder / "many.evalset.json").write_text(make_eval_set(cases, tool=True))
     return folder
 
 

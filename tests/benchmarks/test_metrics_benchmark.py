@@ -5,16 +5,14 @@ Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.benchmarks.trajectories import ROWS, SIX, TOOL, make_rows, score_plainly
 from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
@@ -28,10 +26,6 @@ pytestmark = pytest.mark.skipif(
     os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="benchmarks run with WORKBENCH_BENCHMARKS=1"
 )
 
-ROWS = 10_000
-SIX = ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "single_tool_use")
-TOOL = "set_device_info"
-
 
 class Services:
     """Services without custom metrics, which trajectory metrics do not call."""
@@ -40,38 +34,6 @@ class Services:
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         raise AssertionError(request)
-
-
-def make_rows() -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Return pairs of predicted and reference calls with nested arguments; every other pair differs."""
-    generator = random.Random(10_000)
-
-    def call() -> dict[str, Any]:
-        updates = {"status": generator.choice(("ON", "OFF")), "level": generator.randrange(3)}
-        args = {"device_id": f"device_{generator.randrange(3)}", "location": "Living Room", "updates": updates}
-        return {"name": generator.choice((TOOL, "get_user_preferences")), "args": args}
-
-    pairs = []
-    for index in range(ROWS):
-        reference = [call() for _ in range(generator.randrange(1, 6))]
-        pairs.append(([*reference[:-1], call()] if index % 2 else reference, reference))
-    return pairs
-
-
-def score_plainly(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> list[float]:
-    """Compute the six scores of one row."""
-    left = [json.dumps(call, sort_keys=True) for call in predicted]
-    right = [json.dumps(call, sort_keys=True) for call in reference]
-    shared = (Counter(left) & Counter(right)).total()
-    rest = iter(left)
-    return [
-        float(left == right),
-        float(all(call in rest for call in right)),
-        float(shared == len(right)),
-        shared / len(left),
-        shared / len(right),
-        float(any(call["name"] == TOOL for call in predicted)),
-    ]
 
 
 def make_subject(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> JudgedCase:

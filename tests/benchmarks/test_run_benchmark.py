@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.agents import FUNCTION_AGENT, make_eval_set
+
 from .measuring import Cost, measure
 
 pytestmark = [
@@ -22,10 +24,6 @@ pytestmark = [
 ]
 BIN = Path(sys.executable).parent
 
-FUNCTION_AGENT = """
-def answer(prompt):
-    return {"response": prompt, "predicted_trajectory": [{"tool_name": "echo", "tool_input": {"text": prompt}}]}
-"""
 SLEEPING_AGENT = """
 import asyncio
 async def answer(prompt):
@@ -44,24 +42,6 @@ class Echo(BaseAgent):
 
 root_agent = Echo(name="echo_agent")
 """
-
-
-def eval_set(cases: int, *, tool: bool) -> str:
-    def case(number: int) -> dict[str, object]:
-        text = f"hello {number}"
-        calls = [{"name": "echo", "args": {"text": text}}] if tool else []
-        return {
-            "eval_id": f"case_{number}",
-            "conversation": [
-                {
-                    "user_content": {"role": "user", "parts": [{"text": text}]},
-                    "final_response": {"role": "model", "parts": [{"text": text}]},
-                    "intermediate_data": {"tool_uses": calls},
-                }
-            ],
-        }
-
-    return json.dumps({"eval_set_id": f"set_{cases}", "eval_cases": [case(n) for n in range(cases)]})
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +67,9 @@ eval_sets = ["sleeping/*.evalset.json"]
 """
     )
     for cases in (1, 500):
-        (root / f"function/set_{cases}.evalset.json").write_text(eval_set(cases, tool=True))
-        (root / f"echo_agent/set_{cases}.evalset.json").write_text(eval_set(cases, tool=False))
-    (root / "sleeping/set_1000.evalset.json").write_text(eval_set(1000, tool=False))
+        (root / f"function/set_{cases}.evalset.json").write_text(make_eval_set(cases, tool=True))
+        (root / f"echo_agent/set_{cases}.evalset.json").write_text(make_eval_set(cases, tool=False))
+    (root / "sleeping/set_1000.evalset.json").write_text(make_eval_set(1000, tool=False))
     (root / "trajectory.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
     return root
 

@@ -148,3 +148,7 @@ def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine
 @pytest.fixture
 def make_turn() -> Callable[..., dict[str, Any]]:
     return turn
+
+
+def get_statuses(result: CommandResult) -> dict[str, str]:
+    return {case["eval_id"]: case["status"] for case in result.data["cases"]}

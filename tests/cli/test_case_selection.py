@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.run_commands.test_run import get_statuses
+from tests.cli.conftest import get_statuses
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

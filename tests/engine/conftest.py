@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult
+
+SET = Selection(eval_set="set.evalset.json")
 
 
 def turn(prompt: str, *, response: str | None = None, calls: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -97,3 +99,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     project.add_criteria(tool_trajectory_avg_score=1.0)
     yield project
     project.close()
+
+
+def make_plan(project: Project, *selections: Selection, **options: object) -> Plan:
+    return project.open_workspace().plan(selections or [SET], RunOptions.model_validate(options))

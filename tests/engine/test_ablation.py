@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import Project, turn
-from tests.engine.test_case_variants import describe_project
+from tests.engine.varied import ADK, describe_project, reply
 from tests.llm.servers import Call, HttpResponse, openai, run_server
 from workbench.engine.ablation import (
     Ablated,
@@ -33,42 +33,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription, AgentPart, ModelMode
 
-ADK = '''
-import os
-from google.adk.agents import Agent
-os.environ.update(GOOGLE_GEMINI_BASE_URL="{url}", GOOGLE_API_KEY="AIzaSyAveryverysecretkey0123456789abcd")
-
-def set_light(room: str) -> str:
-    "Switch on a light."
-    return "on"
-
-def computed(context):
-    return "You are idle."
-
-helper = Agent(name="helper", model="gemini-2.5-flash", description="Helps.", instruction="Help.")
-idle = Agent(name="idle", model="gemini-2.5-flash", description="Idles.", instruction=computed)
-root_agent = Agent(
-    name="house", model="gemini-2.5-flash", sub_agents=[helper, idle], tools=[set_light],
-    instruction="""You switch lights.
-Be nice.
-
-Always use the tool.
-The room is {{room?}}.
-""",
-)
-'''
-
 Reply = Callable[[Call], HttpResponse]
-
-
-def reply(call: Call) -> HttpResponse:
-    """Use the tool only if the instruction says so; without "Be nice." answer in another way."""
-    contents = call.body["contents"]
-    system = json.dumps(call.body["systemInstruction"])
-    part: dict[str, Any] = {"text": "The light is on." if "Be nice." in system else "It is done."}
-    if "Always use the tool." in system and "functionResponse" not in contents[-1]["parts"][-1]:
-        part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
-    return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 
-from tests.engine.acceptance.test_accepting import TEXT, accept_all, make_execution
+from tests.engine.acceptance.documents import TEXT, accept_all, make_execution
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 LOOK = ("look", {"room": "Bedroom"})

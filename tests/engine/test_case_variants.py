@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from tests.engine.conftest import Project, turn
-from tests.engine.test_shrinking import light, shrink, small_talk
+from tests.engine.varied import describe_project, light, shrink, small_talk
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import Selection
 from workbench.engine.shrinking import (
     CandidateOutcome,
 )
-from workbench.engine.workspace import Workspace
-from workbench.model.identity import CaseKey, JobKey
+from workbench.model.identity import CaseKey
 from workbench.model.target import ModelMode
-
-
-def describe_project(workspace: Workspace, case: CaseKey) -> Any:
-    """Return the files of a project, its runs, and the recorded model calls of a case."""
-    files = {
-        str(path.relative_to(workspace.root)): path.read_bytes()
-        for path in workspace.root.rglob("*")
-        if path.is_file() and not {"__pycache__", ".workbench"} & set(path.parts)
-    }
-    with workspace.history() as history:
-        runs = [run.run_id for run in history.runs(10)]
-    return files, runs, [recorded.calls for recorded in workspace.iter_stored_calls(JobKey(case=case))]
-
 
 ADK = """
 import os

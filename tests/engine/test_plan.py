@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.engine.conftest import Project, turn
-from tests.engine.planner.test_planning import make_plan
+from tests.engine.conftest import Project, make_plan, turn
 from workbench.engine.plan import RunOptions, Selection
 from workbench.metrics import registry
 from workbench.model.criteria import Criterion, EvalConfig

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import Project, turn
+from tests.engine.varied import LIGHTS, light, make_conversation, shrink, small_talk
 from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.set_files import keep_case
@@ -21,66 +22,13 @@ from workbench.engine.shrinking import (
     FailureTest,
     Shrinker,
     ShrinkStep,
-    Shrunk,
     explain_untried,
     make_predicate_config,
     measure_case,
     minimise,
     split_sentences,
 )
-from workbench.model.target import ModelMode
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-
-LIGHTS = """
-from pathlib import Path
-
-def answer(prompt, session):
-    if not session.history:
-        with Path(__file__).with_name("sessions.txt").open("a") as file:
-            file.write("x")
-    if "away" in prompt:
-        session.state["away"] = True
-    if "crash" in prompt and not session.state.get("safe"):
-        raise ValueError("kaboom")
-    if "light" not in prompt:
-        return "ok"
-    room = "attic" if session.state.get("away") else "hall"
-    return {"response": "ok", "predicted_trajectory": [{"tool_name": "set_light", "tool_input": {"room": room}}]}
-"""
-
-
-def light(prompt: str, room: str) -> dict[str, Any]:
-    return turn(prompt, response="ok", calls=[{"name": "set_light", "args": {"room": room}}])
-
-
-def small_talk(number: int) -> dict[str, Any]:
-    return turn(f"This is remark {number}.", response="ok")
-
-
-def make_conversation() -> list[dict[str, Any]]:
-    """Return 12 turns. The 9th fails because of the 3rd."""
-    turns = [small_talk(number) for number in range(1, 13)]
-    turns[2] = turn("We are away.", response="ok")
-    turns[8] = light("Switch on the light.", "hall")
-    return turns
-
-
-def shrink(
-    project: Project,
-    *,
-    budget: int = 100,
-    repeats: int = 1,
-    criteria: Sequence[str] = (),
-    predicate: str | None = None,
-    name: str = "set.evalset.json",
-    **options: Any,
-) -> Shrunk:
-    config = None if predicate is None else make_predicate_config(predicate)
-    options = {"models_by_default": ModelMode.AUTO, **options}
-    workspace = project.open_workspace()
-    with CaseExecutor(workspace, [Selection(eval_set=name)], RunOptions(**options), config=config) as executor:
-        test = FailureTest(predicate=predicate is not None, criteria=criteria)
-        return Shrinker(executor=executor, test=test, budget=budget, repeats=repeats).shrink()
 
 
 def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: Project) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.model.test_evalset import event, format_events, invocation
+from tests.model.events import event, format_events, invocation
 from workbench.model.trace import ResponseEvent, find_final_author, iterate_events, read_trajectory
 
 

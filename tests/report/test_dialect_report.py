@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.metrics.test_dialects import compare_turns, make_calls, make_invocation
+from tests.metrics.dialects import compare_turns, make_calls, make_invocation
 from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import (
     compare_dialects,

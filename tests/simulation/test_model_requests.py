@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulation.model_calls import make_request, make_response
 from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.simulation.model_requests import ENDPOINTS, RequestRules, calculate_cost, find_differences
 
@@ -17,16 +18,6 @@ Json = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1), inner, max_size=4),
     max_leaves=12,
 )
-
-
-def make_request(text: str = "hello", **body: Any) -> dict[str, Any]:
-    instruction = {"role": "system", "content": "You are nice.\nBe short."}
-    messages = [instruction, {"role": "user", "content": text}]
-    return {"method": "POST", "url": "http://m/v1/chat/completions", "body": {"messages": messages, **body}}
-
-
-def make_response(text: str, *, status: int = 200) -> dict[str, Any]:
-    return {"status": status, "headers": {}, "chunks": [[0.1, text]]}
 
 
 def reverse_keys(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.test_model_requests import make_request, make_response
+from tests.simulation.model_calls import make_request, make_response
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
 from workbench.model.identity import CaseKey, JobKey

@@ -5,8 +5,27 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
+
+COMMENTED = dedent(
+    """\
+    {
+      "eval_set_id": "s",
+      "eval_cases": [ // all of them
+        // about a
+        {"eval_id": "a", "conversation": []}, // trailing a
+        // about b
+        {"eval_id": "b", "conversation": [ /* none */ ]}, # trailing b
+        {"eval_id": "c", "conversation": []} // trailing c
+        // the end
+      ], // after
+      "name": "n"
+    }
+    """
+)
+
 
 EVALSETS = Path(__file__).parent.parent / "fixtures" / "evalsets"
 

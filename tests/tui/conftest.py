@@ -22,6 +22,7 @@ from textual._context import visible_screen_stack
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.events import Key
 from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
@@ -69,6 +70,12 @@ from workbench.tui.state.group_scores import GroupReport, GroupSummary, summariz
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.themes import load_themes, theme_folders
+
+THREE_CASES = [
+    {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": name}]}}]}
+    for name in ("one", "two", "three")
+]
+
 
 __all__ = ["make_case", "make_history_project"]  # fixtures from another module
 
@@ -673,3 +680,9 @@ def _list_cells(strip: Strip) -> list[str]:
 def visible_strips(app: WorkbenchApp) -> Sequence[Iterable[Segment]]:
     """Return the lines of the screen as they are drawn now."""
     return app.screen._compositor.render_strips()
+
+
+def type_at_once(screen: Any, keys: str) -> None:
+    """Send keys before the screen handles the first of them."""
+    for key in keys:
+        screen.app.post_message(Key("slash" if key == "/" else key, key))

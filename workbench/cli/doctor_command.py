@@ -745,9 +745,9 @@ class Access:
 
 def find_access(model: str, environment: Mapping[str, str]) -> Access:
     """Find out how a model is reached with these environment variables."""
+    from workbench.llm.gemini import explain_missing_project
     from workbench.llm.litellm_provider import explain_missing_key
     from workbench.llm.model_types import VERTEX_EVALUATION, is_google_model, uses_vertex
-    from workbench.llm.vertex_service import explain_missing_project
 
     if model.startswith(VERTEX_EVALUATION):
         names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))

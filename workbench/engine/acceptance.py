@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workbench.engine.accepted_lists import (
     LEGACY,
@@ -37,8 +37,9 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.json.json_path import Place
 
 if TYPE_CHECKING:
-    from workbench.engine.workspace import Workspace
-
+    from workbench.engine.open_documents import OpenDocuments
+    from workbench.store.history.history import History
+    from workbench.store.project_discovery import Project
 
 # The differences of a result, and reasons why they cannot be accepted.
 
@@ -280,11 +281,31 @@ class _Judgement(NamedTuple):
     config: EvalConfig
 
 
-class Acceptances:
-    """Accepts results into the documents of one workspace. Used from one thread at a time."""
+class AcceptingProject(Protocol):
+    """The open project whose results are accepted: its documents, its history, and plans to score again."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    @property
+    def project(self) -> Project: ...
+
+    @property
+    def documents(self) -> OpenDocuments: ...
+
+    def history(self) -> History: ...
+
+    def plan_rescoring(
+        self,
+        results: Sequence[CaseResult],
+        *,
+        judged: Mapping[CaseKey, EvalCase],
+        criteria: Mapping[str, EvalConfig],
+    ) -> Plan: ...
+
+
+class Acceptances:
+    """Accepts results into the documents of one project. Used from one thread at a time."""
+
+    def __init__(self, opened: AcceptingProject) -> None:
+        self._opened = opened
         self._versions: dict[CaseKey, list[EvalCase]] = {}  # the cases before and after each acceptance
         self._judged: dict[CaseKey, tuple[EvalCase, CaseResult]] = {}  # the case and the result of the last scoring
 
@@ -293,7 +314,7 @@ class Acceptances:
 
         Raises AcceptanceRefused with the reason, FileChanged if the file changed meanwhile, and StoreError.
         """
-        key, documents = wanted.result.case, self._workspace.documents
+        key, documents = wanted.result.case, self._opened.documents
         index = self.check(wanted)
         before = documents.document(key.eval_set).case(index)
 
@@ -313,7 +334,7 @@ class Acceptances:
         `judged` is the case of their last judgement. Raises PlanError.
         """
         newest = self._newest_judgement(result)
-        return self._workspace.plan_rescoring(
+        return self._opened.plan_rescoring(
             self._find_repeats(result),
             judged={result.case: judged},
             criteria={} if newest is None else {result.case.eval_set: newest.config},
@@ -340,7 +361,7 @@ class Acceptances:
     def _read_case(self, key: CaseKey) -> EvalCase | None:
         """Return the current case; None if it is missing or unreadable."""
         try:
-            document = self._workspace.documents.document(key.eval_set)
+            document = self._opened.documents.document(key.eval_set)
             return document.case(find_index(document, key))
         except (AcceptanceRefused, StoreError):
             return None
@@ -348,7 +369,7 @@ class Acceptances:
     def check(self, wanted: Acceptance) -> int:
         """Return the index of the case in its document. Raises AcceptanceRefused with the reason, and StoreError."""
         key = wanted.result.case
-        document = self._workspace.documents.document(key.eval_set)
+        document = self._opened.documents.document(key.eval_set)
         index = find_index(document, key)
         case = document.case(index)
         reason = (explain_whole_refusal if wanted.is_whole else explain_refusal)(case, wanted.result)
@@ -367,7 +388,7 @@ class Acceptances:
 
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
         """Whether the case differs from the one of the judgement, as far as the history knows."""
-        target = self._workspace.project.targets.get(result.case.target)
+        target = self._opened.project.targets.get(result.case.target)
         newest = self._newest_judgement(result)
         if newest is None or target is None or not newest.scoring_key:
             return False
@@ -377,7 +398,7 @@ class Acceptances:
     def _newest_judgement(self, result: CaseResult) -> _Judgement | None:
         """Return the judgement of a repeat in the newest run of its case; None if the history has none."""
         try:
-            with self._workspace.history() as history:
+            with self._opened.history() as history:
                 jobs = [found.job for found in history.list_executions(result.case, limit=_RUNS_LOOKED_AT)]
                 newest = [job for job in jobs if job.run_id == jobs[0].run_id and job.key.repeat == result.repeat]
                 config = history.run(jobs[0].run_id).criteria.get(result.case.eval_set) if newest else None
@@ -391,7 +412,7 @@ class Acceptances:
     def _read_newest_results(self, key: CaseKey) -> Sequence[CaseResult]:
         """Return the results of a case in its newest run; empty if the history has none."""
         try:
-            with self._workspace.history() as history:
+            with self._opened.history() as history:
                 return history.latest_results([key]).get(key, [])
         except StoreError:
             return []

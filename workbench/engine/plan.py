@@ -11,7 +11,7 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
@@ -53,12 +53,6 @@ from workbench.simulation.users import (
 from workbench.store.datasets.dataset_files import RecordedCase
 from workbench.store.errors import StoreError
 from workbench.store.settings import RaySettings, Settings
-
-if TYPE_CHECKING:
-    from workbench.engine.shards import Shard
-    from workbench.simulation.simulated_tools import ToolPlan
-    from workbench.store.settings import Settings
-
 
 # Plans: cases, repeats and criteria. A plan says what a run will do.
 
@@ -280,6 +274,26 @@ class PlannedCase:
 
 _CASE: LazyField[EvalCase | None] = vars(PlannedCase)["case"]
 _RECORDED: LazyField[Execution | None] = vars(PlannedCase)["recorded"]
+
+
+class Shard(Fact):
+    """Which part of a run a run is, stored with it. `number` counts from 1 to `count`.
+
+    The other fields must be equal in all shards of a run. `cases` is a hash of the cases of the whole run with their
+    repeats, `split` a hash of the shard of each case. `files` are hashes of the eval sets and the settings by their
+    path in the project, `commit` is that of git, None if it is unknown. `problems` are those of the plan.
+    """
+
+    number: int
+    count: int
+    cases: str
+    split: str
+    files: dict[str, str]
+    commit: str | None = None
+    problems: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 from workbench.engine.earlier_runs import SELECTIONS, get_selections
 from workbench.engine.history_recorder import new_run_id
-from workbench.engine.plan import Plan, PlanError, Selection
+from workbench.engine.plan import Plan, PlanError, Selection, Shard
 from workbench.engine.run import Verdict, exit_status, summarise
-from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, DependencyKind
 from workbench.model.results import FailureKind, ModelCalls, ModelSpending, is_quarantined
 from workbench.model.run_events import RunSummary
@@ -36,26 +35,6 @@ from workbench.store.settings import FILE_NAME
 # A shard of a plan.
 
 _GIT_SECONDS = 10
-
-
-class Shard(Fact):
-    """Which part of a run a run is, stored with it. `number` counts from 1 to `count`.
-
-    The other fields must be equal in all shards of a run. `cases` is a hash of the cases of the whole run with their
-    repeats, `split` a hash of the shard of each case. `files` are hashes of the eval sets and the settings by their
-    path in the project, `commit` is that of git, None if it is unknown. `problems` are those of the plan.
-    """
-
-    number: int
-    count: int
-    cases: str
-    split: str
-    files: dict[str, str]
-    commit: str | None = None
-    problems: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
 
 
 def split_cases(cases: Collection[CaseKey], seconds: Mapping[CaseKey, float], count: int) -> dict[CaseKey, int]:

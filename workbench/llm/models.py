@@ -432,7 +432,7 @@ def open_provider(model: str, environment: Mapping[str, str]) -> Provider:
     """Open the provider of a model. Keys and addresses come from `environment`."""
     # The libraries of providers take long to import: only those in use are.
     if model.startswith(VERTEX_EVALUATION):
-        from workbench.llm.vertex_service import VertexEvaluation
+        from workbench.llm.gemini import VertexEvaluation
 
         return VertexEvaluation(environment)
     if is_google_model(model):

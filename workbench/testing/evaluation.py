@@ -368,9 +368,11 @@ class Evaluation:
         if self._history:
             metadata["run_id"] = run.run_id
         numbers = build_summary(summary, metrics, row_count=len(rows.rows), measures=measures)
-        return EvalResult.from_table(
+        return EvalResult.from_rows(
             numbers | count_wins(table.rows, metrics),
-            table,
+            table.rows,
+            columns=table.columns,
+            problems=table.problems,
             frame=rows.frame,
             metadata={name: value for name, value in metadata.items() if value},
         )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from workbench.model.criteria import JudgeMetric
-    from workbench.testing.result_rows import Table
 
 # Errors of a task, and reasons for empty cells of a result.
 
@@ -69,27 +68,33 @@ class EvalResult:
         self.summary_metrics = dict(summary_metrics)
         self.metadata = dict(metadata or {})
         self.problems: tuple[Problem, ...] = ()
-        self._table: Table | None = None
         self._frame: Any = None
         self.__dict__["metrics_table"] = metrics_table
 
     @classmethod
-    def from_table(
-        cls, summary_metrics: Mapping[str, float], table: Table, *, frame: Any, metadata: Mapping[str, str]
+    def from_rows(
+        cls,
+        summary_metrics: Mapping[str, float],
+        rows: list[dict[str, Any]],
+        *,
+        columns: Sequence[str],
+        problems: Iterable[Problem],
+        frame: Any,
+        metadata: Mapping[str, str],
     ) -> EvalResult:
-        """Make the result of an evaluation. `frame` has the unchanged columns of the pandas frame from which the rows
-        came, if there was one."""
+        """Make the result of an evaluation. Every row has all `columns`.
+
+        `frame` has the unchanged columns of the pandas frame from which the rows came, if there was one.
+        """
         result = cls(summary_metrics, metadata=metadata)
-        result.problems = tuple(table.problems)
-        result._table, result._frame = table, frame
+        result.problems = tuple(problems)
+        result.rows, result._columns, result._frame = rows, columns, frame
         del result.__dict__["metrics_table"]
         return result
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A dict for each row of the dataset."""
-        if self._table is not None:
-            return self._table.rows
         frame = self.__dict__["metrics_table"]
         return [] if frame is None else read_records(frame)
 
@@ -134,10 +139,8 @@ class EvalResult:
         heading = escape_html(f"{pluralise(len(self.rows), 'row')}{self._metadata_text()}")
         return f"<div><p>{heading}</p>{summary}{rows}{more}<ul>{problems}</ul></div>"
 
-    @property
+    @cached_property
     def _columns(self) -> Sequence[str]:
-        if self._table is not None:
-            return self._table.columns
         return list(self.rows[0]) if self.rows else []
 
     def _metadata_text(self) -> str:

@@ -1,24 +1,62 @@
-"""Pytest items for eval sets and cases, their reports, and the hooks of the session."""
+"""Pytest items for eval sets and cases, their reports, the hooks of the session, and the runs of its cases."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workbench.engine.plan import NoCases, PlanError, PlannedCase
+from workbench.engine.plan import NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.project_selection import add_sets, find_common_root
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
 from workbench.model.identity import JobKey
-from workbench.model.results import CaseStatus
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.run_events import CaseFinished, Notice, RunEvent
 from workbench.model.text import neutralise, one_line, redact, suggest_name
-from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, quarantine_lines, samples_text
-from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line, list_reasons
+from workbench.report.run_report import (
+    SYMBOLS,
+    ReportedCase,
+    describe_model_calls,
+    missing_samples_lines,
+    quarantine_lines,
+    samples_text,
+)
+from workbench.report.text_report import (
+    ShownSetupFailures,
+    aligned_lines,
+    explain,
+    explain_at_length,
+    explain_in_one_line,
+    list_reasons,
+    spending_line,
+)
 from workbench.store.errors import StoreError
-from workbench.testing.pytest_runs import SessionRuns
-from workbench.testing.pytest_session import ALL_REQUIRED
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.files import make_relative_name, real_path
+from workbench.store.project_discovery import Project, discover
+from workbench.store.settings import load_settings
+from workbench.testing.pytest_session import (
+    ALL_REQUIRED,
+    RECORD_OPTION,
+    ModelRecording,
+    get_model_calls,
+    number_option,
+    path_option,
+    read_models,
+    requires_all_samples,
+    text_option,
+)
+from workbench.testing.shared_resources import apply_model_calls, shared_workspaces
 
-_RUNS = pytest.StashKey[SessionRuns]()
+# Items, their reports and the hooks.
+
+_HOOKS = pytest.StashKey["SessionHooks"]()
 
 
 class EvalSetFile(pytest.File):
@@ -40,7 +78,7 @@ class EvalSetFile(pytest.File):
         return items
 
     def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
-        runs = _get_runs(self.config)
+        runs = _get_hooks(self.session).runs
         try:
             plan = runs.plan(self.path)
         except NoCases:  # like a module without tests
@@ -65,9 +103,8 @@ class EvalSetFile(pytest.File):
                 )
 
     def _make_unusable_item(self, name: str, why: str) -> UnusableSetItem:
-        runs = _get_runs(self.config)
         item = UnusableSetItem.from_parent(self, name=name, why=_make_safe(why))
-        runs.unusable[item.nodeid] = item
+        _get_hooks(self.session).unusable[item.nodeid] = item
         return item
 
     def _list_named_items(self) -> list[str]:
@@ -125,14 +162,19 @@ class EvalCaseItem(pytest.Item):
         self._is_error = False
         self.case: ReportedCase | None = None
 
+    @property
+    def job_in_file(self) -> JobInFile:
+        """The job with the file of its eval set."""
+        return JobInFile(self.path, self.job)
+
     def setup(self) -> None:
         """Wait for the result. An ERROR is raised here, because pytest reports exceptions in setup as errors."""
         try:
-            result = self._runs.wait_for_result(self)
+            result = self._runs.wait_for_result(self.job_in_file)
         except (PlanError, StoreError) as error:
             pytest.fail(_make_safe(str(error)), pytrace=False)
         self.case = ReportedCase(result, self.planned.case)
-        self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self))
+        self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self.job))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             pytest.skip(result.status.value.lower())
         missing = missing_samples_lines(self.case.deciding_metrics)
@@ -217,13 +259,15 @@ class SessionHooks:
     """The hooks that are registered when the first eval set is collected."""
 
     def __init__(self, runs: SessionRuns) -> None:
-        self._runs = runs
+        self.runs = runs
+        self.unusable: dict[str, UnusableSetItem] = {}
+        """The items of unusable sets, by node id."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Restore deselected items of unusable sets: a selected case may be missing because of their problems."""
         yield
-        items += [item for item in self._runs.unusable.values() if item not in items]
+        items += [item for item in self.unusable.values() if item not in items]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
@@ -233,7 +277,7 @@ class SessionHooks:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Store the selected items."""
-        self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
+        self.runs.choose([item.job_in_file for item in session.items if isinstance(item, EvalCaseItem)])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -253,31 +297,32 @@ class SessionHooks:
         try:
             return (yield)
         finally:
-            self._runs.close()
+            self.runs.close()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail the session if collected sets are unusable."""
-        if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
+        if session.config.option.collectonly and self.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._runs.close()
+        self.runs.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write notices, model costs, and where the results are stored."""
-        lines = self._runs.summary_lines()
+        lines = self.runs.summary_lines()
         if terminalreporter.config.option.collectonly:
-            lines += [f"{item.nodeid}: {item.why}" for item in self._runs.unusable.values()]
+            lines += [f"{item.nodeid}: {item.why}" for item in self.unusable.values()]
         if lines:
             terminalreporter.section("workbench")
             for line in lines:
                 terminalreporter.write_line(_make_safe(line))
 
 
-def _get_runs(config: pytest.Config) -> SessionRuns:
-    runs = config.stash.get(_RUNS, None)
-    if runs is None:
-        runs = config.stash[_RUNS] = SessionRuns(config)
-        config.pluginmanager.register(SessionHooks(runs), "workbench-session")
-    return runs
+def _get_hooks(session: pytest.Session) -> SessionHooks:
+    stash = session.config.stash
+    hooks = stash.get(_HOOKS, None)
+    if hooks is None:
+        hooks = stash[_HOOKS] = SessionHooks(SessionRuns(session))
+        session.config.pluginmanager.register(hooks, "workbench-session")
+    return hooks
 
 
 def _explain(case: ReportedCase) -> list[str]:
@@ -307,3 +352,219 @@ def _list_properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, 
 
 def _make_safe(text: str) -> str:
     return neutralise(redact(text))
+
+
+# The runs of a session: all eval cases run in the background while pytest executes its items in order. A process of
+# pytest-xdist gets its items step by step: there each requested case extends the same run, so that the history has one
+# run for each process.
+
+
+@dataclass(frozen=True)
+class JobInFile:
+    """One repeat of one case of the eval set in a file."""
+
+    file: Path
+    job: JobKey
+
+
+class SessionRuns:
+    """The plans and runs of one session."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        """Raises UsageError if a numeric option is no number."""
+        self._session = session
+        self._target = text_option(session.config, "target")
+        self._options = _read_options(session.config)
+        self._alone = hasattr(session.config, "workerinput")
+        self._stack = ExitStack()
+        self._projects: dict[Path, _OpenProject] = {}
+        self._roots: dict[Path, Path] = {}
+        self._chosen: Sequence[JobInFile] = ()
+        self._started: dict[JobKey, _StartedRun | PlanError | StoreError] = {}
+        self._notices: dict[str, None] = {}
+        self._partly_judged: list[str] = []
+        self.setup_failures = ShownSetupFailures()
+
+    def plan(self, file: Path) -> Plan:
+        """Plan a set. Problems outside of its cases are in `problems` of the plan.
+
+        Raises PlanError and StoreError with all problems if no case can run, and NoCases for an empty set.
+        """
+        opened = self._open_project(file)
+        project = add_sets(opened.project, [file], target=self._target)
+        relative = make_relative_name(real_path(file), project.root)
+        plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
+        opened.plans[relative] = plan
+        return plan
+
+    def choose(self, jobs: Sequence[JobInFile]) -> None:
+        """Note the jobs that will be asked for."""
+        self._chosen = jobs
+
+    def wait_for_result(self, wanted: JobInFile) -> CaseResult:
+        """Wait for the result of a job. Raises PlanError and StoreError if it cannot run."""
+        if wanted.job not in self._started:
+            together = [wanted] if self._alone else [each for each in self._chosen if self._is_same_run(each, wanted)]
+            self._start(wanted.file, [each.job for each in together])
+        started = self._started[wanted.job]
+        if isinstance(started, (PlanError, StoreError)):
+            raise started
+        return started.wait_for_result(wanted.job, self._notices)
+
+    def get_run_id(self, job: JobKey) -> str:
+        """Return the id of the run with the result of a job."""
+        started = self._started[job]
+        assert isinstance(started, _StartedRun)  # it had a result
+        return started.run.run_id
+
+    def note_missing_samples(self, name: str, lines: Iterable[str]) -> None:
+        """Add lines about missing samples of the case with this name to the summary."""
+        self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
+
+    def summary_lines(self) -> list[str]:
+        """Return the lines for the end of the session."""
+        runs = {id(each): each.run for each in self._started.values() if isinstance(each, _StartedRun)}.values()
+        lines = [*self._notices, *self._partly_judged]
+        for run in runs:
+            lines += [spending_line(spent) for spent in run.models]
+            lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
+            lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
+        return lines
+
+    def close(self) -> None:
+        """Stop all runs and close all resources."""
+        for started in self._started.values():
+            if isinstance(started, _StartedRun) and not started.run.is_over:
+                started.run.close()
+        self._stack.close()
+
+    def _open_project(self, file: Path) -> _OpenProject:
+        root = self._find_root(file)
+        if root not in self._projects:
+            loaded = load_settings(root)
+            workspace = self._stack.enter_context(shared_workspaces.use(root, loaded))
+            self._projects[root] = _OpenProject(discover(root, loaded), workspace)
+        return self._projects[root]
+
+    def _find_root(self, file: Path) -> Path:
+        """Find the project of an eval set, once."""
+        if file not in self._roots:
+            self._roots[file] = find_common_root([file])
+        return self._roots[file]
+
+    def _is_same_run(self, one: JobInFile, other: JobInFile) -> bool:
+        """True if two jobs belong to the same run."""
+        return self._find_root(one.file) == self._find_root(other.file)
+
+    def _start(self, file: Path, jobs: Sequence[JobKey]) -> None:
+        """Run these jobs of the project of a file. In a process of pytest-xdist this extends the previous run."""
+        opened = self._open_project(file)
+        before = {} if opened.last is None else opened.last.results
+        started: _StartedRun | PlanError | StoreError
+        try:
+            calls = _get_session_calls(self._session)
+            joined = _join_plans(opened.plans.values(), [*before, *jobs])
+            if opened.last is not None:
+                opened.last.wait_for_end(self._notices)
+                last = opened.last.run
+                joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
+            plan = apply_model_calls(joined, calls)
+            run = opened.workspace.start(plan)
+            started = _StartedRun(run, run.iter_events(), dict(before))
+            opened.last = started if self._alone else None
+            self._notices.update(dict.fromkeys(plan.notices))
+        except (PlanError, StoreError) as error:
+            started = error
+        self._started.update(dict.fromkeys(jobs, started))
+
+
+@dataclass
+class _OpenProject:
+    """One project with its plans by eval set. `last` is the run to extend, if cases run one by one."""
+
+    project: Project
+    workspace: Workspace
+    plans: dict[str, Plan] = field(default_factory=dict)
+    last: _StartedRun | None = None
+
+
+@dataclass(frozen=True)
+class _StartedRun:
+    """A started run with its events and the results so far."""
+
+    run: Run
+    events: Iterator[RunEvent]
+    results: dict[JobKey, CaseResult]
+
+    def wait_for_result(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
+        """Read events until the job has a result: every job gets a CaseFinished event."""
+        while job not in self.results:
+            self._handle(next(self.events), notices)
+        return self.results[job]
+
+    def wait_for_end(self, notices: dict[str, None]) -> None:
+        """Read events until the run is over and stored."""
+        for event in self.events:
+            self._handle(event, notices)
+
+    def _handle(self, event: RunEvent, notices: dict[str, None]) -> None:
+        match event:
+            case CaseFinished():
+                self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
+            case Notice(severity="warning" | "error"):
+                notices[event.message] = None
+
+
+def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
+    """Join several plans of a project into one plan for these jobs."""
+    plans = list(plans)
+    wanted: dict[object, list[int]] = {}
+    for job in jobs:
+        wanted.setdefault(job.case, []).append(job.repeat)
+    cases, selections, whole, notices = [], [], set[str](), dict[str, None]()
+    for plan in plans:
+        chosen = [case for case in plan.cases if case.key in wanted]
+        if not chosen:
+            continue
+        notices.update(dict.fromkeys(plan.notices))
+        complete = all(len(wanted[case.key]) == plan.limits.runs for case in chosen)
+        if complete and len(chosen) == len(plan.cases):
+            whole |= plan.whole_sets
+        name, ids = chosen[0].key.eval_set, tuple(case.key.eval_id for case in chosen)
+        selections.append(Selection(eval_set=name, cases=ids))
+        for case in chosen:
+            repeats = wanted[case.key]
+            is_whole = len(repeats) == plan.limits.runs
+            cases += [case] if is_whole else [replace(case, repeat=repeat) for repeat in repeats]
+    return replace(
+        plans[0],
+        cases=tuple(cases),
+        selections=tuple(selections),
+        whole_sets=frozenset(whole),
+        notices=tuple(notices),
+        problems=(),  # an item of the set reports them
+    )
+
+
+def _get_session_calls(session: pytest.Session) -> ModelRecording:
+    """Return the model calls of the session. Raises PlanError if they are to be recorded without a file."""
+    calls = get_model_calls(session)
+    if calls.record and calls.file is None and path_option(session.config, "replay") is None:
+        raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls or --workbench-replay FILE too")
+    return calls
+
+
+def _read_options(config: pytest.Config) -> RunOptions:
+    file = path_option(config, "replay")
+    return RunOptions.model_validate(
+        {
+            "models": read_models(config),
+            "record" if config.getoption("workbench_record") else "replay": file,
+            "config": path_option(config, "config"),
+            "runs": number_option(config, "runs", int, "a number of at least 1"),
+            "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
+            "require_all_samples": requires_all_samples(config),
+            "command": "pytest",
+            "adk_results": False,
+        }
+    )

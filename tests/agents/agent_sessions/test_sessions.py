@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.agents.conftest import ECHO
 from tests.interpreters import find_interpreter
 from tests.processes import find_children
 from workbench.model.evalset import Content
-
-ECHO = """
-    def answer(prompt):
-        return {"response": prompt.upper(), "predicted_trajectory": [{"tool_name": "shout", "tool_input": {"n": 1}}]}
-"""
 
 
 async def test_a_session_keeps_history_and_state_and_leaks_none_into_the_next(bench: Any, way: dict[str, Any]) -> None:

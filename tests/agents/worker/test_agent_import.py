@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.agents.conftest import collect_answers
+
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -17,14 +19,6 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return folder
-
-
-async def collect_answers(bench: Any, count: int = 5) -> list[str]:
-    host = bench.host(mode="fork")
-    host.prepare(cases=count)
-    talks = [await bench.talk(host, "hi") for _ in range(count)]
-    assert all(talk.error is None for talk in talks), [talk.error for talk in talks]
-    return [talk.responses[0] for talk in talks]
 
 
 @pytest.mark.needs_fork

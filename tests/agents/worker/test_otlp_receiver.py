@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.agents import otlp
-from tests.agents.worker.adapters.http.test_exported_spans import export
+from tests.agents.otlp import export
 from workbench.agents.worker.otlp_receiver import Receiver
 
 pytestmark = pytest.mark.prepared("http")

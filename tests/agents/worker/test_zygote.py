@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.forked_processes.test_orphans import AGENT, have_ended, read_pids
-from tests.agents.worker.test_agent_import import collect_answers
+from tests.agents.conftest import collect_answers
+from tests.agents.orphans import AGENT, have_ended, read_pids
 from workbench.model.evalset import Content
 
 pytestmark = pytest.mark.needs_fork

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.conftest import turn
-from tests.engine.test_ablation import ADK, reply
-from tests.engine.test_shrinking import LIGHTS, light, make_conversation
+from tests.engine.varied import ADK, LIGHTS, light, make_conversation, reply
 from tests.llm.servers import run_server
 from workbench.cli import cause_commands
 from workbench.engine.shrinking import format_numbers

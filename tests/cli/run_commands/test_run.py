@@ -12,17 +12,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.conftest import SETTINGS
+from tests.cli.conftest import SETTINGS, get_statuses
 from workbench.engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, CommandResult
+    from tests.cli.conftest import CommandLine
 
 MakeTurn = Callable[..., dict[str, Any]]
-
-
-def get_statuses(result: CommandResult) -> dict[str, str]:
-    return {case["eval_id"]: case["status"] for case in result.data["cases"]}
 
 
 def test_a_set_runs_and_each_failure_is_explained(workbench: CommandLine) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine.acceptance.documents import TEXT, accept_all, make_execution, open_document
 from workbench.engine.acceptance import (
     AcceptanceRefused,
     Hunk,
@@ -21,67 +21,9 @@ from workbench.engine.acceptance import (
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.report.turn_diff import DifferenceKind
-from workbench.store.evalsets.evalset_document import EvalSetDocument
-
-TEXT = """\
-{
-  "eval_set_id": "lights",
-  "eval_cases": [
-    {
-      "eval_id": "off",
-      "conversation": [
-        {
-          "user_content": {"parts": [{"text": "Turn it off"}], "role": "user"},
-          "final_response": {"parts": [{"text": "The lamp is off."}], "role": "model"},
-          "intermediate_data": {
-            "tool_uses": [
-              {"name": "look", "args": {"room": "Bedroom"}}, // first
-              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  1, "x": 1}}}
-            ]
-          }
-        }
-      ],
-      "final_session_state": {"lamp": "off", "seen": true}
-    }
-  ]
-}
-"""
-
-
-def open_document(text: str = TEXT) -> EvalSetDocument:
-    return EvalSetDocument(Path("set.evalset.json"), text.encode(), None)
-
-
-def make_execution(
-    *calls: Any, response: Any = "The lamp is off.", prompt: str = "Turn it off", **more: Any
-) -> Execution:
-    """Make the execution of one turn. Its calls are (name, arguments)."""
-    parts = response if isinstance(response, list) else [{"text": response}]
-    turn = {
-        "user_content": {"parts": [{"text": prompt}]},
-        "final_response": {"parts": parts},
-        "intermediate_data": {
-            "tool_uses": [{"id": f"call-{i}", "name": name, "args": args} for i, (name, args) in enumerate(calls)],
-            "tool_responses": [
-                {"id": f"call-{i}", "name": name, "response": {"ok": 1}} for i, (name, _) in enumerate(calls)
-            ],
-        },
-    }
-    state = {"lamp": "off", "seen": True}
-    return Execution.model_validate(
-        {"turns": [{"invocation": turn, "duration_seconds": 0.1}], "final_state": state, **more}
-    )
-
 
 LOOK = ("look", {"room": "Bedroom"})
 SET = ("set_device", {"id": "lamp", "status": "OFF", "deep": {"level": 1, "x": 1}})
-
-
-def accept_all(execution: Execution, text: str = TEXT) -> EvalSetDocument:
-    document = open_document(text)
-    accept(document, 0, find_hunks(document.case(0), execution), execution)
-    assert find_hunks(document.case(0), execution) == ()
-    return document
 
 
 def test_a_missing_value_of_the_state_is_no_longer_expected() -> None:

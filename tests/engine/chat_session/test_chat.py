@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.engine.chat_session.listener import Listener
 from tests.engine.conftest import Project
 from tests.processes import is_running
-from workbench.engine.chat_session import Chat, ChatError
+from workbench.engine.chat_session import ChatError
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.results import CaseStatus, FailureKind
-from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
+from workbench.model.run_events import ChatEnded, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 
 KEEPS_COUNT = """
 import os
@@ -43,30 +44,6 @@ def answer(prompt):
         time.sleep(1000)
     return prompt
 """
-
-
-class Listener:
-    """Reads the events of a chat."""
-
-    def __init__(self, chat: Chat) -> None:
-        self.chat = chat
-        self.events: list[ChatEvent] = []
-        self._events = chat.iter_events()
-
-    def wait_for(self, *kinds: type[Any]) -> Any:
-        """Read events until one of these kinds comes, and return it."""
-        for event in self._events:
-            self.events.append(event)
-            if isinstance(event, kinds):
-                return event
-        raise AssertionError("the chat is over")
-
-    def say(self, text: str) -> Any:
-        self.chat.say(text)
-        return self.wait_for(StateSeen, TurnFailed)
-
-    def read_rest(self) -> list[ChatEvent]:
-        return list(self._events)
 
 
 def start_chat(project: Project, agent: str, **options: Any) -> Listener:

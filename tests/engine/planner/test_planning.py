@@ -6,16 +6,11 @@ import json
 
 import pytest
 
-from tests.engine.conftest import Project, turn
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from tests.engine.conftest import SET, Project, make_plan, turn
+from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import FailureKind
 
-SET = Selection(eval_set="set.evalset.json")
 HELLO = {"a": [turn("hello")], "b": [turn("bye"), turn("again")]}
-
-
-def make_plan(project: Project, *selections: Selection, **options: object) -> Plan:
-    return project.open_workspace().plan(selections or [SET], RunOptions.model_validate(options))
 
 
 def get_refusal(project: Project, *selections: Selection, **options: object) -> str:

@@ -11,6 +11,13 @@ from tests.engine.conftest import Project, find_result, turn
 from tests.serving import ModelServer, run_model_server
 from workbench.model.results import ModelCalls
 
+URLLIB = """
+        import json, urllib.request
+        request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)
+        return json.load(urllib.request.urlopen(request))
+"""
+
+
 KEY = "sk-averysecretkey-0123456789"
 
 

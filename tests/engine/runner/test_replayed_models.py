@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
-from tests.engine.runner.recorded import CLIENTS, KEY, get_calls, get_response, write_agent
+from tests.engine.runner.recorded import CLIENTS, KEY, URLLIB, get_calls, get_response, write_agent
 from tests.serving import ModelServer, QuietHandler, run_http_server
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import FailureKind, ModelCalls
@@ -520,13 +520,6 @@ def test_an_expression_of_the_settings_that_takes_too_long_ends_the_case(case: P
     message = get_failure_message(run, "a")
     assert "[replay] volatile_texts: the regular expression" in message
     assert "needs more than 0.5 s" in message
-
-
-URLLIB = """
-        import json, urllib.request
-        request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)
-        return json.load(urllib.request.urlopen(request))
-"""
 
 
 @pytest.mark.parametrize("client", ["httpx", "httpx_async", "requests", "aiohttp"])

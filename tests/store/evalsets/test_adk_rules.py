@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.evalsets.validation.test_validating import make_case, make_set, make_turn
+from tests.store.evalsets.cases import make_case, make_set, make_turn
 from workbench.store.evalsets.adk_rules import first_of_each_kind
 from workbench.store.evalsets.validation import validate
 

@@ -5,32 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
+from tests.store.conftest import COMMENTED
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 FIRST_TEXT = ("conversation", 0, "user_content", "parts", 0, "text")
-
-
-COMMENTED = dedent(
-    """\
-    {
-      "eval_set_id": "s",
-      "eval_cases": [ // all of them
-        // about a
-        {"eval_id": "a", "conversation": []}, // trailing a
-        // about b
-        {"eval_id": "b", "conversation": [ /* none */ ]}, # trailing b
-        {"eval_id": "c", "conversation": []} // trailing c
-        // the end
-      ], // after
-      "name": "n"
-    }
-    """
-)
 
 
 def test_moved_cases_take_their_comments_along(write_file: Callable[..., Path]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.evalsets.test_evalset_edits import COMMENTED
+from tests.store.conftest import COMMENTED
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 FIRST_TEXT = ("conversation", 0, "user_content", "parts", 0, "text")

@@ -10,6 +10,7 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import Input
 
+from tests.tui.conftest import THREE_CASES
 from workbench.store.settings import Settings
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import PLACES
@@ -18,11 +19,6 @@ from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import StatusBoard
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_lists import CaseList
-
-CASES = [
-    {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": name}]}}]}
-    for name in ("one", "two", "three")
-]
 
 
 def test_a_cursor_moved_during_loading_keeps_its_place(make: Any) -> None:
@@ -50,7 +46,7 @@ async def test_the_palette_opens_the_filter_line(open_fake_app: Any, lights: Any
 async def test_every_displayed_key_has_an_action_handler(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(make_project(lights=CASES)) as screen:
+    async with open_app(make_project(lights=THREE_CASES)) as screen:
         await screen.until("three")
         for tab in ("1", "2", "3", "4", "5", "o", "!"):
             await screen.press(tab)
@@ -149,7 +145,7 @@ async def test_a_click_on_a_key_label_acts_like_the_key(open_fake_app: Any, ligh
 async def test_h_returns_to_the_eval_sets_if_it_has_no_other_meaning(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(make_project(lights=CASES)) as screen:
+    async with open_app(make_project(lights=THREE_CASES)) as screen:
         await screen.until("three")
         for tab in ("1", "2", "4", "5", "o"):
             await screen.press(tab, "h")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 
+from tests.tui.conftest import type_at_once
 from workbench.engine.plan import Selection
 from workbench.tui.widgets.inputs import FilterInput
 
@@ -29,12 +30,6 @@ async def test_a_run_uses_the_selection_of_the_keys_before_it(
         await screen.until("running")
 
     assert backend.requested_runs == [[Selection(eval_set="sets/lights.evalset.json", cases=(expected_case,))]]
-
-
-def type_at_once(screen: Any, keys: str) -> None:
-    """Send keys before the screen handles the first of them."""
-    for key in keys:
-        screen.app.post_message(Key("slash" if key == "/" else key, key))
 
 
 async def test_keys_go_to_the_field_that_a_key_before_them_opens(open_fake_app: Any, lights: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.app.test_everywhere import CASES
+from tests.tui.conftest import THREE_CASES
 from workbench.store.settings import LoadedSettings
 from workbench.store.toml_files import ScreenLayout
 from workbench.tui.app import WorkbenchApp
@@ -41,7 +41,7 @@ async def wait_until_true(app: Any, condition: Callable[[], bool]) -> None:
 
 
 async def test_the_layout_is_restored_at_the_next_start(make_project: Callable[..., Path]) -> None:
-    path = make_project(lights=CASES, sounds=CASES)
+    path = make_project(lights=THREE_CASES, sounds=THREE_CASES)
 
     async with open_with_layout(path, ScreenLayout()) as app:
         await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 9)
@@ -79,7 +79,7 @@ async def test_closing_a_drawer_returns_the_focus_to_the_eval_sets(open_fake_app
 async def test_a_tiny_terminal_shows_one_side_at_a_time(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(make_project(lights=CASES), size=(40, 10)) as screen:
+    async with open_app(make_project(lights=THREE_CASES), size=(40, 10)) as screen:
         await screen.until("three")
         left, right = screen.app._main.query_one("#left"), screen.app._main.query_one("#right")
         for tab, name in enumerate(("Case", "Diff", "Trace", "Scores", "History", "Chat"), start=1):
@@ -96,7 +96,7 @@ async def test_a_tiny_terminal_shows_one_side_at_a_time(
 async def test_the_terminal_can_be_resized_in_every_pane(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(make_project(lights=CASES)) as screen:
+    async with open_app(make_project(lights=THREE_CASES)) as screen:
         await screen.until("three")
         for keys in (["1"], ["2"], ["3"], ["4"], ["5"], ["6"], ["escape", "o"], ["!"], ["t"], ["escape", "f1"]):
             await screen.press(*keys)
@@ -129,7 +129,7 @@ def test_tab_names_are_left_out_only_if_they_do_not_fit(width: int, expected: st
 async def test_a_zoomed_part_fills_the_screen_until_the_next_zoom(
     keys: tuple[str, ...], part: str, make_project: Callable[..., Path]
 ) -> None:
-    async with open_with_layout(make_project(lights=CASES), ScreenLayout()) as app:
+    async with open_with_layout(make_project(lights=THREE_CASES), ScreenLayout()) as app:
         await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 5)
         await app.pilot.press(*keys)
         before = {name: app.screen.query_one(name).region for name in ("#left", "#right", "#drawer")}

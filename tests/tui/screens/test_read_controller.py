@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.app.test_typing_ahead import type_at_once
+from tests.tui.conftest import type_at_once
 from workbench.engine.plan import Selection
 from workbench.tui.backend.run_calls import HistoryReader
 from workbench.tui.screens.read_controller import ReadController

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.model.results import TurnResult
 from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.span_detail import DetailTab, JsonText, SpanDetail
 from workbench.tui.state.text_layout import Line
 from workbench.tui.state.trace_tree import SpanNode
 from workbench.tui.state.trace_view import TraceView
@@ -48,3 +49,22 @@ def list_names(view: TraceView) -> list[str]:
     """Return the listed names: span names and "turn N"."""
     entries = [view.row(index) for index in range(len(view))]
     return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in entries]
+
+
+def join(line: Line) -> str:
+    """Return the text of a line, without trailing blanks."""
+    return "".join(piece.text for piece in line).rstrip()
+
+
+def render_lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
+    """Return the lines as text."""
+    return [join_text(line).rstrip() for line in source.render(width)]
+
+
+def make_detail(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
+    """Return the detail of a row."""
+    view.move_to(row)
+    detail = SpanDetail()
+    detail.show(view)
+    detail.choose(tab, view)
+    return detail

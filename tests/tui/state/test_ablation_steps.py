@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.state.test_cause_search import join
+from tests.tui.state.spans import join
 from workbench.engine.ablation import Ablated, AblationExecutions, BlockEffect, Effect, InstructionBlock
 from workbench.engine.case_variants import Variant
 from workbench.model.results import CaseStatus, Failure, FailureKind, MetricResult, MetricStatus

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.state.spans import join
 from workbench.engine.case_variants import Variant
 from workbench.engine.shrinking import CandidateOutcome, CasePart, Failing, ShrinkStep, Shrunk, Symptom
 from workbench.model.identity import CaseKey
@@ -16,7 +17,7 @@ from workbench.model.results import CaseStatus
 from workbench.report.bisect_report import BisectStep, Commit, CommitOutcome
 from workbench.tui.state import cause_search
 from workbench.tui.state.cause_search import BisectSteps, ShrinkSteps, explain_unshrinkable, find_change
-from workbench.tui.state.text_layout import Line, render_blocks
+from workbench.tui.state.text_layout import render_blocks
 
 FAILURE = Failing(frozenset({Symptom("a", "argument_changed", "light", "room", '"hall"'), Symptom("b")}))
 
@@ -67,10 +68,6 @@ class Search:
         rows = [self.steps.line(index, 100) for index in range(len(self.steps))]
         details = render_blocks(self.steps.blocks(), width=200, side_by_side=False)
         return "\n".join(map(join, [*self.steps.header_lines(), *rows, *details]))
-
-
-def join(line: Line) -> str:
-    return "".join(piece.text for piece in line).rstrip()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from rich.cells import cell_len
 
+from tests.tui.state.stored import NOW, SET, make_run
 from workbench.model.evalset import Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, InvocationScore, MetricResult, MetricStatus
@@ -28,8 +29,6 @@ from workbench.tui.state.text_layout import Line, Style
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, WatchMode
 from workbench.watch.watch_events import ChangeSeen, VerdictKnown, WatchRunStarted
 
-SET = "sets/lights.evalset.json"
-NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 FACTS = (("agent", "home"), ("kind", "function"), ("runs", "agent:answer"), ("in", "/project"))
 PASSED, FAILED, ERROR = CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.ERROR
 
@@ -413,20 +412,6 @@ def test_the_costliest_cases_have_dollars_if_these_are_known(make_page: Callable
     lines = [" ".join(line.split()) for line in page.find_section("slowest")]
 
     assert lines == ["slowest costliest", "a 1.00 s a 1,200 tokens", "b 1.00 s b $0.012 · 1,200 tokens"]
-
-
-def make_run(number: int, **more: Any) -> StoredRun:
-    values: dict[str, Any] = {
-        "run_id": f"r{number}",
-        "started_at": NOW + timedelta(hours=number),
-        "root": Path("/project"),
-        "ended": True,
-        "duration_seconds": 12.0,
-        "total": 2,
-        "options": {"selections": [{"eval_set": SET, "cases": None}], "scores": True},
-        **more,
-    }
-    return StoredRun.model_validate(values)
 
 
 def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(judged: Page) -> None:

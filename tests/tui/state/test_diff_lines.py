@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.state.diff_content.test_content import make_difference, render
+from tests.tui.state.differences import make_difference, render
 from workbench.model.results import (
     CaseStatus,
     InvocationScore,

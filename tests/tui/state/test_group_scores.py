@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.state.history_state.test_states import make_stored_scores, metric, result
-from tests.tui.state.test_dashboard import make_run
+from tests.tui.state.stored import make_run, make_stored_scores, metric, result
 from workbench.tui.state.group_scores import is_whole_run, summarize_scores
 
 SET = "sets/lights.evalset.json"

@@ -8,26 +8,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.state.spans import join_text, make_view, span, turn_result
+from tests.tui.state.spans import join_text, make_detail, make_view, render_lines, span, turn_result
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state import trace_tree
-from workbench.tui.state.span_detail import DetailTab, JsonText, SpanDetail
+from workbench.tui.state.span_detail import DetailTab, JsonText
 from workbench.tui.state.trace_tree import Where
-from workbench.tui.state.trace_view import TraceView
-
-
-def render_lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
-    """Return the lines as text."""
-    return [join_text(line).rstrip() for line in source.render(width)]
-
-
-def make_detail(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
-    """Return the detail of a row."""
-    view.move_to(row)
-    detail = SpanDetail()
-    detail.show(view)
-    detail.choose(tab, view)
-    return detail
 
 
 def toggle_line(value: Any, key: str) -> JsonText:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.state.spans import join_text, make_view, span, turn_result
-from tests.tui.state.test_span_detail import make_detail, render_lines
+from tests.tui.state.spans import join_text, make_detail, make_view, render_lines, span, turn_result
 from workbench.model.trace import SpanKind
 from workbench.tui.state.span_detail import DetailTab
 

@@ -15,14 +15,10 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .telemetry import MOST, ReportedCalls, convert_span, count_model_calls, format_exception, redact_span
 from .wire import describe, make_json_safe
-
-if TYPE_CHECKING:
-    from .otlp_receiver import SpanInbox
-
 
 # OTLP.
 
@@ -293,6 +289,25 @@ class TurnTraces:
     arguments_unknown: str | None = None
 
 
+class SpanSource(Protocol):
+    """Where the spans arrive that an exporter sends for one conversation."""
+
+    def claim_trace(self, trace_id: str) -> None:
+        """Receive the spans of this trace, too."""
+
+    def take(self) -> OtlpDocument:
+        """Return what arrived since the last call."""
+
+    async def wait(self) -> None:
+        """Wait until something has arrived."""
+
+    def describe_unclaimed(self) -> str:
+        """Describe spans that arrived since and belong to no conversation; empty if there are none."""
+
+    def close(self) -> None:
+        """Stop receiving."""
+
+
 class Traces:
     """The spans of one conversation. `opened` is when it was opened, by the performance counter.
 
@@ -304,7 +319,7 @@ class Traces:
         self,
         *,
         opened: float,
-        inbox: SpanInbox | None = None,
+        inbox: SpanSource | None = None,
         wait_seconds: float = 0.0,
         settled_seconds: float | None = None,
         conceal: Callable[[Any], Any] = lambda value: value,

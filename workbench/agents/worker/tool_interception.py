@@ -31,6 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Iterator
 
+    from .adapters.base import InterceptedTools
+
     Message = dict[str, Any]
 
 
@@ -99,35 +101,32 @@ class Questions:
 
 
 class Tools:
-    """The intercepted tools of one session, and requests about their calls. Any thread may call its methods.
+    """The intercepted tools of one session, whose calls are questions to the engine. See `InterceptedTools`.
 
     `settings` is `tools` of the `open` message.
     """
 
     def __init__(self, questions: Questions, settings: Message) -> None:
         self.names: dict[str, str | None] = settings["names"]
-        """Intercepted tools: the place in the configuration that names them, or None if the agent need not have
-        them."""
         self.functions: dict[str, str] = settings.get("functions") or {}
-        """Locations of functions by tool name: `module:name`."""
         self._everything: bool = bool(settings.get("everything"))
         self._questions = questions
 
     def wants(self, name: str, *, is_plain: bool = True) -> bool:
-        """Return True if calls of a tool are intercepted. Tools that run agents are intercepted only by name."""
+        """See `InterceptedTools.wants`."""
         return name in self.names or (self._everything and is_plain)
 
     def make_unknown_tool_error(self, name: str, known: Iterable[str], *, expected: str) -> LoadError:
-        """Return the error for a configured tool that does not exist."""
+        """See `InterceptedTools.make_unknown_tool_error`."""
         near = suggest_name(name, list(known))
         return LoadError(f"{self.names.get(name) or 'tools'}: found {name!r}, expected {expected}{near}")
 
     def ask(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> Message:
-        """Request a decision about a call; blocks."""
+        """See `InterceptedTools.ask`."""
         return self._post(tool, args, declaration).result()
 
     async def ask_later(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> Message:
-        """Request a decision about a call, in a coroutine."""
+        """See `InterceptedTools.ask_later`."""
         import asyncio  # already imported by a running coroutine
 
         return await asyncio.wrap_future(self._post(tool, args, declaration))
@@ -142,10 +141,7 @@ class Tools:
             ) from error
 
     def report_outcome(self, answer: Message, **outcome: Any) -> None:
-        """Report the outcome of a call (`response`, `error`, `actions`) if the engine wants it.
-
-        A response that JSON cannot hold is replaced by `unfit`, the reason.
-        """
+        """See `InterceptedTools.report_outcome`."""
         if not answer.get("wants_outcome"):
             return
         response = outcome.get("response")
@@ -245,7 +241,7 @@ _open: list[InterceptedCalls] = []
 class InterceptedCalls:
     """The intercepted calls of one session."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: InterceptedTools) -> None:
         self.tools = tools
         self._calls: list[dict[str, Any]] = []
 
@@ -308,7 +304,7 @@ _tools: list[_Tool] = []
 _known: dict[int, tuple[FunctionType, _Tool]] = {}  # by id; the function is held so that the id stays unique
 
 
-def open_session(tools: Tools, roots: list[str]) -> InterceptedCalls:
+def open_session(tools: InterceptedTools, roots: list[str]) -> InterceptedCalls:
     """Intercept the tools of a session. Raises LoadError if one does not exist."""
     for name in dict.fromkeys((*tools.names, *tools.functions)):
         found = _find(name, tools, roots)
@@ -319,7 +315,7 @@ def open_session(tools: Tools, roots: list[str]) -> InterceptedCalls:
     return session
 
 
-def forget(tools: Tools) -> None:
+def forget(tools: InterceptedTools) -> None:
     """Close the session of these tools, if it was not closed."""
     for session in [session for session in _open if session.tools is tools]:
         session.close()
@@ -331,7 +327,7 @@ def enter(session: InterceptedCalls | None) -> None:
         _current_session.set(session or _no_session)
 
 
-def _find(name: str, tools: Tools, roots: list[str]) -> tuple[FunctionType, bool] | None:
+def _find(name: str, tools: InterceptedTools, roots: list[str]) -> tuple[FunctionType, bool] | None:
     """Return the function of a tool, and whether it is bound; None if it does not exist and need not."""
     location = tools.functions.get(name, name)
     if ":" in location:

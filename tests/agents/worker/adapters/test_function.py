@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.agent_sessions.test_sessions import ECHO
+from tests.agents.conftest import ECHO
 from workbench.model.evalset import IntermediateData
 from workbench.model.trace import SpanKind
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, get_failure_message, get_statuses
-from tests.engine.runner.recorded import CLIENTS, KEY, get_calls, get_response, write_agent
-from tests.engine.runner.test_replayed_models import URLLIB
+from tests.engine.runner.recorded import CLIENTS, KEY, URLLIB, get_calls, get_response, write_agent
 from tests.serving import ModelServer
 from workbench.model.target import ModelMode
 

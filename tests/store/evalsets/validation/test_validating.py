@@ -6,27 +6,13 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.store.evalsets.cases import CASE, make_case, make_set, make_turn
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.validation import fix, validate
-
-CASE: dict[str, Any] = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}], "role": "user"}}]}
-
-
-def make_set(*cases: Any, **header: Any) -> str:
-    return json.dumps({"eval_set_id": "s", **header, "eval_cases": list(cases)})
-
-
-def make_case(**changes: Any) -> dict[str, Any]:
-    return {**CASE, **changes}
-
-
-def make_turn(**changes: Any) -> dict[str, Any]:
-    return make_case(conversation=[{**CASE["conversation"][0], **changes}])
 
 
 def test_a_duplicate_set_id_is_reported_with_the_other_file(write_file: Callable[..., Path]) -> None:

@@ -1,5 +1,15 @@
 """A project whose cases differ from their expectations."""
 
-from tests.tui.panes.test_diff_pane import project
+from __future__ import annotations
 
-__all__ = ["project"]
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.differing_project import make_differing_project
+
+
+@pytest.fixture
+def project(make: Any, make_project: Any) -> Path:
+    return make_differing_project(make, make_project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.tui.panes.test_diff_pane import open_diff, read_calls
+from tests.tui.differing_project import open_diff, read_calls
 
 
 async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, project: Path) -> None:

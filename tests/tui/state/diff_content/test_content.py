@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.state.differences import make_difference, render
 from workbench.model.results import (
     CaseStatus,
     ConversationEnd,
@@ -19,15 +20,7 @@ from workbench.model.results import (
 from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource, Level
 from workbench.tui.state.diff_state import DiffState, lay_out_diff
-from workbench.tui.state.text_layout import Block, Style, render_blocks
-
-
-def render(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
-    block_list: list[Block] = list(blocks)
-    return [
-        "".join(piece.text for piece in line).rstrip()
-        for line in render_blocks(block_list, width=width, side_by_side=side_by_side)
-    ]
+from workbench.tui.state.text_layout import Style, render_blocks
 
 
 def make_blocks(case: Any, **source: Any) -> Any:
@@ -261,15 +254,6 @@ def test_equal_numbers_in_lists_are_no_difference(make: Any) -> None:
     at = next(index for index, line in enumerate(lines) if "[0]" in line)
     assert [line.split()[0] for line in lines[at : at + 2]] == ["[0]", "[1]"]
     assert "+" in lines[at + 2]
-
-
-def make_difference(
-    make: Any, expected: Any, actual: Any, *metrics: MetricResult, level: Level = Level.EVERYTHING
-) -> Any:
-    turns = expected if isinstance(expected, list) else [expected]
-    actual_turns = actual if isinstance(actual, list) else [actual]
-    result = make.result(make.key("a"), CaseStatus.FAILED, *actual_turns, metrics=metrics)
-    return make_diff(DiffSource(case=make.case("a", *turns), turns=result.execution.turns, result=result, level=level))
 
 
 def test_turns_as_expected_are_folded_and_differences_can_be_shown_alone(make: Any) -> None:

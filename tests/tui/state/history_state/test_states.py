@@ -11,21 +11,19 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from tests.tui.state.stored import make_stored_scores, metric, result
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.identity import CaseKey, JobKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
-    CaseResult,
     CaseStatus,
     Execution,
     InvocationScore,
-    MetricResult,
-    MetricStatus,
     ModelCalls,
     TurnResult,
 )
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.report.comparison import RunComparison, VerdictChange, collect_verdicts, compare_runs
-from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
+from workbench.store.history.history_queries import RunPart, StoredRun
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
 from workbench.tui.state.history_state import CaseHistory, ComparedCases, ExecutionRows, GroupRuns
@@ -41,35 +39,6 @@ def join_lines(lines: Sequence[Line]) -> str:
 
 def render_text(blocks: Any, width: int = 100) -> str:
     return join_lines(render_blocks(blocks, width=width, side_by_side=False))
-
-
-def metric(name: str, score: float | None, threshold: float | None = 0.5, **more: Any) -> MetricResult:
-    if score is None:
-        status = MetricStatus.UNDEFINED
-    elif threshold is None:
-        status = MetricStatus.INFORMATIONAL
-    else:
-        status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
-    return MetricResult(name=name, score=score, threshold=threshold, status=status, scored=1, total=1, **more)
-
-
-def result(eval_id: str, *metrics: MetricResult, repeat: int = 0, status: CaseStatus | None = None) -> CaseResult:
-    has_failed = any(one.status is MetricStatus.FAILED for one in metrics)
-    return CaseResult(
-        case=CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id),
-        eval_set_id="s",
-        repeat=repeat,
-        status=status or (CaseStatus.FAILED if has_failed else CaseStatus.PASSED),
-        duration_seconds=0.5,
-        agent_seconds=0.5,
-        metrics=metrics,
-    )
-
-
-def make_stored_scores(case_result: CaseResult) -> StoredScores:
-    time = datetime(2026, 1, 1, tzinfo=UTC)
-    key = JobKey(case=case_result.case, repeat=case_result.repeat)
-    return StoredScores(StoredJob("r", key, case_result.status, 0.5, 0.5, None, time, "e", "s"), case_result.metrics)
 
 
 def test_charts_have_the_requested_width_and_mark_the_threshold() -> None:

@@ -24,11 +24,6 @@ from .function import FunctionSession
 from .langchain.langchain_messages import add_usage, read_messages, read_steps
 from .object_json import as_json
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..tool_interception import Tools
-
-
 # Answers, in the shape that a function may return.
 
 _SHAPES = (
@@ -391,7 +386,9 @@ class Adapter(base.Adapter):
         self._engine = LocalEngine(found)
         self._name, self._type = location.partition(":")[2], type(found).__name__
 
-    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> FunctionSession:
+    def open(
+        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
+    ) -> FunctionSession:
         """Open a fresh session. See `Adapter.open`."""
         interception = None
         if tools is not None:

@@ -15,9 +15,35 @@ from collections.abc import Awaitable, Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterable, Protocol
 
-    from ..tool_interception import Tools
+    class InterceptedTools(Protocol):
+        """The tools of one session whose calls are decided by the engine. Any thread may call the methods."""
+
+        names: dict[str, str | None]
+        """Intercepted tools: the place in the configuration that names them, or None if the agent need not have
+        them."""
+
+        functions: dict[str, str]
+        """Locations of functions by tool name: `module:name`."""
+
+        def wants(self, name: str, *, is_plain: bool = True) -> bool:
+            """Return True if calls of a tool are intercepted. Tools that run agents are intercepted only by name."""
+
+        def make_unknown_tool_error(self, name: str, known: Iterable[str], *, expected: str) -> LoadError:
+            """Return the error for a configured tool that does not exist."""
+
+        def ask(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> dict[str, Any]:
+            """Request a decision about a call; blocks."""
+
+        async def ask_later(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> dict[str, Any]:
+            """Request a decision about a call, in a coroutine."""
+
+        def report_outcome(self, answer: dict[str, Any], **outcome: Any) -> None:
+            """Report the outcome of a call (`response`, `error`, `actions`) if the engine wants it.
+
+            A response that JSON cannot hold is replaced by `unfit`, the reason.
+            """
 
 
 EmitSpan = Callable[["dict[str, Any]"], None]
@@ -131,7 +157,7 @@ class Adapter:
         raise NotImplementedError
 
     def open(
-        self, session: dict[str, Any], emit_span: EmitSpan, tools: Tools | None = None
+        self, session: dict[str, Any], emit_span: EmitSpan, tools: InterceptedTools | None = None
     ) -> Session | Awaitable[Session]:
         """Open a session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`, and
         `announce_spans` (also emit a span when its step begins, with a start and no end). It has `instructions` (texts

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..model_interception import InterceptedModels
     from ..model_proxy import ModelProxy
     from ..otlp_receiver import SpanInbox
-    from ..tool_interception import Tools
 
 
 # Events of a turn.
@@ -237,7 +236,7 @@ class Adapter(base.Adapter):
         self,
         session: dict[str, Any],
         emit_span: base.EmitSpan,
-        tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
+        tools: base.InterceptedTools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a session and start its program. See `Adapter.open`."""
         inbox: SpanInbox | None = None

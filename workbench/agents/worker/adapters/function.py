@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Awaitable, Callable
 
     from ..telemetry import TurnSpans
-    from ..tool_interception import InterceptedCalls, Tools
+    from ..tool_interception import InterceptedCalls
 
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
@@ -56,7 +56,9 @@ class Adapter(base.Adapter):
         if not self.blocking:
             import asyncio  # noqa: F401 - needed at the first turn; here it is seen, and imported before the next fork
 
-    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> FunctionSession:
+    def open(
+        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
+    ) -> FunctionSession:
         name = self.target["location"].partition(":")[2]
         call = self._function if self._takes_session else lambda prompt, _session: self._function(prompt)
         interception = None

@@ -16,6 +16,14 @@ from workbench.model.evalset import Invocation
 from workbench.model.results import TurnResult
 from workbench.model.trace import Span, SpanKind, get_trajectory
 
+TOOL_AGENT = """
+def add(a: int, b: int) -> dict:
+    return {"sum": a + b}
+
+root_agent = llm_agent("root", [call("add", a=1, b=2)], "3", tools=[add], instruction="Add numbers.")
+"""
+
+
 PRELUDE = '''
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
 from google.adk.apps.app import App

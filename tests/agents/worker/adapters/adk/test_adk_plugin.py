@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.worker.adapters.adk.conftest import Agents
-from tests.agents.worker.adapters.adk.test_adk_tracing import TOOL_AGENT
+from tests.agents.worker.adapters.adk.conftest import TOOL_AGENT, Agents
 from workbench.model.trace import SpanKind
 
 pytestmark = pytest.mark.needs_adk

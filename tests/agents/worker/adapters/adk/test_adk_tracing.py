@@ -6,17 +6,10 @@ import json
 
 import pytest
 
-from tests.agents.worker.adapters.adk.conftest import Agents, converse
+from tests.agents.worker.adapters.adk.conftest import TOOL_AGENT, Agents, converse
 from workbench.model.trace import SpanKind
 
 pytestmark = pytest.mark.needs_adk
-
-TOOL_AGENT = """
-def add(a: int, b: int) -> dict:
-    return {"sum": a + b}
-
-root_agent = llm_agent("root", [call("add", a=1, b=2)], "3", tools=[add], instruction="Add numbers.")
-"""
 
 
 async def test_model_and_tool_spans_are_inside_their_agent_with_request_and_response(agents: Agents) -> None:

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from workbench.model.target import AgentKind
+from workbench.model.trace import get_trajectory
 
 
 @dataclass
@@ -78,3 +79,8 @@ async def serve() -> AsyncIterator[Serve]:
     yield start
     for runner in runners:
         await runner.cleanup()
+
+
+def get_calls(talk: Any) -> list[tuple[str, Any]]:
+    assert talk.error is None, talk.message
+    return [(call.name, call.args) for turn in talk.turns for call in get_trajectory(turn.invocation)]

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from tests.agents import otlp
+from tests.agents.otlp import export
 from tests.agents.worker.adapters.http.spans import NOTES, get_parent
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
@@ -78,16 +79,6 @@ async def test_missing_spans_cost_only_time(bench: Any, serve: Any, port: int) -
     assert talk.responses == ["seen"]
     note = "in a request without a conversation: an exporter sent data that is neither JSON nor declared as protobuf"
     assert talk.spans[0].attributes[NOTES] == [note]
-
-
-async def export(port: int, *spans: Any, path: str = "") -> int:
-    """Send spans like an exporter; return the status of the answer."""
-    document = {"resourceSpans": otlp.resource_spans(*spans)}
-    async with (
-        aiohttp.ClientSession() as client,
-        client.post(f"http://127.0.0.1:{port}{path}/v1/traces", json=document) as response,
-    ):
-        return response.status
 
 
 async def test_a_late_span_of_an_earlier_turn_does_not_count_for_this_turn(bench: Any, serve: Any, port: int) -> None:

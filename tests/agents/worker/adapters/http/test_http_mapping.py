@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.agents import otlp
-from tests.agents.worker.adapters.http.test_http_session import get_calls
+from tests.agents.worker.adapters.http.conftest import get_calls
 
 pytestmark = pytest.mark.prepared("http")
 

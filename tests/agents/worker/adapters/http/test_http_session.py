@@ -8,18 +8,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from workbench.model.trace import get_trajectory
+from tests.agents.worker.adapters.http.conftest import get_calls
 
 pytestmark = pytest.mark.prepared("http")
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_name": name, "tool_input": arguments}
-
-
-def get_calls(talk: Any) -> list[tuple[str, Any]]:
-    assert talk.error is None, talk.message
-    return [(call.name, call.args) for turn in talk.turns for call in get_trajectory(turn.invocation)]
 
 
 async def test_prompt_and_session_are_sent_and_response_and_calls_are_read(

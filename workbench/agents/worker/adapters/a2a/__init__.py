@@ -12,7 +12,6 @@ from .. import base
 from ..external_session import Variables
 
 if TYPE_CHECKING:
-    from ...tool_interception import Tools
     from .a2a_session import A2aSession
 
 
@@ -36,7 +35,12 @@ class Adapter(base.Adapter):
         url = variables.fill(self.target["location"], key="target")
         self._peer = Peer(self.target, variables, url=url, headers=variables.headers())
 
-    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> A2aSession:  # noqa: ARG002
+    async def open(
+        self,
+        session: dict[str, Any],
+        emit_span: base.EmitSpan,
+        tools: base.InterceptedTools | None = None,  # noqa: ARG002
+    ) -> A2aSession:
         """Open a session. See `Adapter.open`. Tools that run elsewhere are never intercepted."""
         from .a2a_session import A2aSession
 

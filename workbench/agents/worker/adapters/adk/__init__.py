@@ -25,10 +25,6 @@ from .adk_agents import (
 )
 from .adk_session import AdkSession, open_session, run_dummy
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ...tool_interception import Tools
-
 
 class Adapter(base.Adapter):
     """One ADK agent in one process. `location` is its folder."""
@@ -78,7 +74,9 @@ class Adapter(base.Adapter):
         require_adk()
         self._source = find_agent(self._folder)
 
-    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> AdkSession:
+    async def open(
+        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
+    ) -> AdkSession:
         """Open a fresh session. See `Adapter.open`."""
         if self._source is None:
             self.load()

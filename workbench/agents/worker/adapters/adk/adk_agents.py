@@ -16,10 +16,13 @@ from typing import Any
 from ... import faults
 from ...loading import suggest_name
 from ...responses import clean_docstring, redact_schema
-from ...tool_interception import Tools
 from ...wire import describe
 from ..base import LoadError, make_not_installed_error
 from ..object_json import as_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..base import InterceptedTools
 
 # Structure: sub-agents, tools and models, read without calling the agent.
 
@@ -361,7 +364,7 @@ _REPORTED_ACTIONS = ("state_delta", "transfer_to_agent", "escalate", "skip_summa
 _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
 
 
-def refuse_unknown_tools(tools: Tools, agent: Any) -> None:
+def refuse_unknown_tools(tools: InterceptedTools, agent: Any) -> None:
     """Raise LoadError for a configured tool that no agent has.
 
     The content of toolsets is unknown: with one, every tool is accepted.
@@ -380,7 +383,7 @@ def refuse_unknown_tools(tools: Tools, agent: Any) -> None:
 class AdkToolCalls:
     """Interception of the calls of one session."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: InterceptedTools) -> None:
         self._tools = tools
         self._made: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the context, which is held
         self._to_raise: dict[int, tuple[Any, BaseException]] = {}

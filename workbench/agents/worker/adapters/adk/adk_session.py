@@ -16,7 +16,7 @@ from .adk_tracing import Trace, TurnEvents, build_app_details
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...tool_interception import Tools
+    from ..base import InterceptedTools
 
 
 # What `adk eval` uses for a case without session_input.
@@ -113,7 +113,7 @@ async def open_session(
     agent: Any,
     release: Callable[[], bool],
     stack: Any,
-    tools: Tools | None = None,
+    tools: InterceptedTools | None = None,
 ) -> AdkSession:
     """Open a session for `app`, or for `agent` if there is no app."""
     from google.adk.apps.app import App

@@ -23,7 +23,6 @@ from .http_mapping import (
 )
 
 if TYPE_CHECKING:
-    from ...tool_interception import Tools
     from .http_session import HttpSession
 
 
@@ -66,7 +65,12 @@ class Adapter(base.Adapter):
             self.target, variables, url=url, headers=variables.headers(), sending=sending, reading=reading
         )
 
-    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> HttpSession:  # noqa: ARG002
+    async def open(
+        self,
+        session: dict[str, Any],
+        emit_span: base.EmitSpan,
+        tools: base.InterceptedTools | None = None,  # noqa: ARG002
+    ) -> HttpSession:
         """Open a session. See `Adapter.open`. Tools that run elsewhere are never intercepted."""
         from .http_session import HttpSession
 

@@ -16,7 +16,6 @@ from .langchain_messages import choose_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...tool_interception import Tools
     from .langchain_session import LangchainSession
 
 _EXPECTED = (
@@ -57,7 +56,7 @@ class Adapter(base.Adapter):
             raise base.LoadError(f"{location} is {describe(found)}, expected {_EXPECTED}")
 
     async def open(
-        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None
+        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
     ) -> LangchainSession:
         """Open a fresh session. See `Adapter.open`."""
         from .langchain_session import LangchainSession

@@ -20,10 +20,14 @@ from langchain_core.tools import BaseTool
 
 from ... import faults
 from ...responses import clean_docstring, redact_schema
-from ...tool_interception import MARK, Tools
+from ...tool_interception import MARK
 from ..base import MOST_STEPS, LoadError
 from ..object_json import as_json
 from .langchain_messages import add_usage, read_tool_response
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..base import InterceptedTools
 
 # Callbacks: spans, model calls with their tokens, tools.
 
@@ -408,7 +412,7 @@ _WRAPPED = "_workbench_wrapped"
 class LangchainToolCalls:
     """Interception of the calls of one session."""
 
-    def __init__(self, tools: Tools, runnable: Any, roots: list[str]) -> None:
+    def __init__(self, tools: InterceptedTools, runnable: Any, roots: list[str]) -> None:
         """Raises LoadError for a configured tool that the agent does not have."""
         self._tools = tools
         self._watch: CallbackTracer | None = None
