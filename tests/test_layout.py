@@ -17,7 +17,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 292
+_MOST = 294
 """Modules, except `__main__.py` and `__init__.py` files with only a docstring."""
 
 

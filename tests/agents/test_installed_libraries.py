@@ -7,7 +7,6 @@ import base64
 import hashlib
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ class Environment:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[Environment]:
+def environment(tmp_path: Path) -> Environment:
     environment = Environment(tmp_path / "site-packages")
     environment.install("tools-1.0", {"tools/__init__.py": "A = 1\n", "tools/data, more.json": "{}", "single.py": ""})
     environment.install("google_adk-1.0", {"google/adk/__init__.py": "", "google/adk/agents/base.py": "B = 1\n"})

@@ -577,7 +577,9 @@ def test_explain_names_a_variable_once(folder: Folder, run: CommandLine, monkeyp
     assert "  because $WB_MODE is new, and the case reads all variables" in lines
     assert len([line for line in lines if line.split() == ["environment", "variable", "WB_MODE"]]) == 1
     own = Dependency(DependencyKind.VARIABLES, "all\0WB_OWN\0WB_TWO", "-")
-    assert watch_commands._format_key(own, "/project/") == "all except WB_OWN, WB_TWO"
+    assert watch_commands._list_keys(own, "/project/") == ["all except WB_OWN, WB_TWO"]
+    libraries = Dependency(DependencyKind.LIBRARIES, "/project/.venv/site-packages::a,b/c", "as installed")
+    assert watch_commands._list_keys(libraries, "/project/") == [".venv/site-packages/a", ".venv/site-packages/b/c"]
 
 
 def test_explain_puts_an_id_with_a_line_feed_on_one_line(folder: Folder, run: CommandLine) -> None:
