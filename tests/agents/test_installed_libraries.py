@@ -112,18 +112,30 @@ def test_all_content_counts_of_what_no_installer_recorded(environment: Environme
 
 
 @pytest.mark.parametrize(
-    "damage", ["", '"tools/__init__.py', "tools/__init__.py,what=x,1", "\0\ud800", "tools,,,,,\n" * 9]
+    "damage",
+    [
+        "",
+        '"tools/__init__.py',
+        "tools/__init__.py,what=x,1",
+        "tools/\0.py,sha256=x,1\ntools/\udcff.py,sha256=x,1\n",
+        "tools,,,,,\n" * 9,
+    ],
 )
 def test_a_damaged_record_still_lets_edits_be_noticed(environment: Environment, damage: str) -> None:
     record = environment.folder / "tools-1.0.dist-info" / "RECORD"
-    record.write_bytes(damage.encode("utf-8", "surrogatepass"))
+    record.write_bytes(damage.encode("utf-8", "surrogateescape"))
     before = environment.fingerprint("tools")
+    before.encode()  # it can be stored
 
     environment.write("tools/__init__.py", "A = 2\n")
     first = environment.fingerprint("tools")
     environment.write("tools/__init__.py", "A = 3\n")
 
     assert len({before, first, environment.fingerprint("tools")}) == 3
+
+    (environment.folder / "tools/__init__.py").unlink()
+    os.mkfifo(environment.folder / "tools/__init__.py")
+    assert environment.fingerprint("tools") != first
 
 
 def test_a_module_that_was_added_to_a_package_counts(environment: Environment) -> None:
@@ -170,7 +182,9 @@ async def test_a_record_is_complete_only_if_nothing_changed_since_the_process_lo
     libraries.forget()
     unknown = await libraries.complete(recorded, loaded_ns=loaded)
     assert unknown is not None
-    assert {row.fingerprint for row in unknown.rows if row.kind == "libraries"}.isdisjoint({AS_INSTALLED, "-"})
+    found = next(row.fingerprint for row in unknown.rows if row.kind == "libraries")
+    assert found not in (AS_INSTALLED, "-")
+    assert find_changed_files(found, "tools/a.py=x") == []
     assert await libraries.complete(None, loaded_ns=loaded) is None
 
 

@@ -28,6 +28,7 @@ _LARGE = 4 * 1024 * 1024  # bytes; of larger files only size and time are compar
 _INSTALLING_NS = 60_000_000_000  # nanoseconds until `RECORD` follows a large file
 _MOST_NAMED = 40  # edited files in a fingerprint; further ones are part of a hash
 _AS_INSTALLED = "as installed"
+_CHANGED = "changed at "
 _UNKNOWN = "-"  # as workers report it
 _SOURCE = ".py"
 _NOT_COUNTED = (".pyc", ".pyo")
@@ -53,6 +54,8 @@ def parse_packages(row: Dependency) -> list[Package]:
 
 def find_changed_files(before: str, now: str) -> list[str]:
     """Return which files, relative to the folder of libraries, differ between two fingerprints. Empty if unknown."""
+    if before.startswith(_CHANGED):
+        return []
     parts = [dict(part.rpartition("=")[::2] for part in text.split("\0") if "=" in part) for text in (before, now)]
     return sorted(name for name in {*parts[0], *parts[1]} if parts[0].get(name) != parts[1].get(name))
 
@@ -88,7 +91,7 @@ class InstalledLibraries:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: dict[str, dict[str, list[str]]] = {}  # by folder: RECORD files by the first part of a path
+        self._records: dict[str, dict[str, list[str]]] = {}  # by folder: RECORD files by how paths in them start
         self._files: dict[Package, dict[str, _RecordedFile]] = {}
         self._states: dict[Package, _PackageState] = {}
         self._digests: dict[str, tuple[tuple[int, ...], str]] = {}  # of files that changed after their installation
@@ -104,11 +107,14 @@ class InstalledLibraries:
         rows = () if recorded is None else [row for row in recorded.rows if _is_incomplete(row)]
         if recorded is None or not rows:
             return recorded
-        packages = {package for row in rows for package in parse_packages(row)}
-        if not all(map(self._get_known_state, packages)):
-            await asyncio.to_thread(self._find_states, packages)
-        complete = [row._replace(fingerprint=self._describe(parse_packages(row), loaded_ns)) for row in rows]
+        if all(self._get_known_state(package) for row in rows for package in parse_packages(row)):
+            complete = self._complete_rows(rows, loaded_ns)
+        else:
+            complete = await asyncio.to_thread(self._complete_rows, rows, loaded_ns)
         return recorded.model_copy(update={"rows": recorded.rows.difference(rows).union(complete)})
+
+    def _complete_rows(self, rows: Iterable[Dependency], loaded_ns: int) -> list[Dependency]:
+        return [row._replace(fingerprint=self._describe(parse_packages(row), loaded_ns)) for row in rows]
 
     def fingerprint(self, row: Dependency) -> str:
         """Return the present fingerprint of a row."""
@@ -118,7 +124,7 @@ class InstalledLibraries:
         states = self._find_states(packages)
         newest = max((state.changed_ns for state in states), default=0)
         if newest + _COARSE_NS > loaded_ns:
-            return f"changed at {newest}"
+            return f"{_CHANGED}{newest}"
         edits = sorted(edit for state in states for edit in state.edits)
         named, others = edits[:_MOST_NAMED], edits[_MOST_NAMED:]
         if others:
@@ -200,13 +206,13 @@ class InstalledLibraries:
             try:
                 found = os.stat(path)
             except OSError:
-                edits.append(f"{name}={fingerprints.ABSENT}")
+                edits.append(f"{_escape(name)}={fingerprints.ABSENT}")
                 changed_ns, changed_file = max((changed_ns, changed_file), (_find_removal_ns(path), path))
                 continue
             marks.append((name, found.st_ctime_ns, found.st_size))
             changed_ns, changed_file = max((changed_ns, changed_file), (found.st_ctime_ns, path))
             if found.st_ctime_ns > recorded.recorded_ns and (edit := self._find_edit(path, found, recorded)):
-                edits.append(f"{name}={edit}")
+                edits.append(f"{_escape(name)}={edit}")
         now = time.monotonic()
         mark = hash((tuple(marks), tuple(edits)))
         state = _PackageState(tuple(edits), changed_ns, changed_file, mark, now, now - began)
@@ -215,6 +221,8 @@ class InstalledLibraries:
 
     def _find_edit(self, path: str, found: os.stat_result, recorded: _RecordedFile) -> str:
         """Return the fingerprint of a file that was edited; empty if it is as it was installed."""
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe may wait for ever
+            return "special"
         if found.st_size > _LARGE:
             is_later = found.st_mtime_ns > recorded.recorded_ns + _INSTALLING_NS
             is_same = found.st_size == recorded.size and not is_later
@@ -246,6 +254,11 @@ class InstalledLibraries:
                     for start in _list_starts(record):
                         known.setdefault(start, []).append(record)
         return known
+
+
+def _escape(name: str) -> str:
+    """Return a name that can be stored, whatever bytes it has."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _list_names(folder: str) -> list[str]:
@@ -288,7 +301,7 @@ def _read_record(record: str, package: Package) -> Iterator[tuple[str, _Recorded
     except (OSError, csv.Error):
         return
     for name, digest, size in (row for row in rows if len(row) == 3):
-        if digest and not name.endswith(_NOT_COUNTED):
+        if digest and not name.endswith(_NOT_COUNTED) and "\0" not in name:
             method, _, value = digest.partition("=")
             yield name, _RecordedFile(method, value, int(size) if size.isdecimal() else -1, recorded_ns)
 
@@ -318,8 +331,6 @@ def _hash_file(path: str, method: str) -> str:
     """Return the digest of a file as `RECORD` has it: base64 for URLs without padding."""
     try:
         with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return fingerprints.ABSENT
             found = hashlib.file_digest(file, method if method in hashlib.algorithms_available else "sha256")
     except OSError:
         return "unreadable"

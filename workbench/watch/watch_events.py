@@ -302,7 +302,7 @@ def _describe_variables(row: Dependency, state: Snapshot | None) -> str:
 def _describe_libraries(row: Dependency, state: Snapshot | None) -> str:
     files = [] if state is None else state.find_changed_library_files(row)
     if not files:
-        return "a file of an installed library changed while it ran"
+        return "a file of an installed library changed"
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     return f"installed library: {files[0]}{more} changed"
 
