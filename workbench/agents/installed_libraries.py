@@ -65,7 +65,7 @@ def _is_incomplete(row: Dependency) -> bool:
 
 
 class _RecordedFile(NamedTuple):
-    """A file as it was installed. `digest` is that of `RECORD`; without it the file was not installed by a tool."""
+    """A file as it was installed. `digest` is that of `RECORD`; without it all of its content counts."""
 
     method: str
     digest: str
@@ -172,8 +172,14 @@ class InstalledLibraries:
             self._watched_by.pop(watcher, None)
             self._watched = frozenset().union(*self._watched_by.values())
 
+    def forget_unwatched(self) -> None:
+        """Forget the states of packages of which no watcher notices changes: they may have been edited."""
+        with self._lock:
+            for package in self._states.keys() - self._watched:
+                del self._states[package]
+
     def forget(self) -> None:
-        """Forget all states: libraries may have been edited, or installed."""
+        """Forget everything: other libraries may have been installed."""
         with self._lock:
             self._states.clear()
             self._files.clear()
@@ -303,7 +309,9 @@ def _read_record(record: str, package: Package) -> Iterator[tuple[str, _Recorded
     for name, digest, size in (row for row in rows if len(row) == 3):
         if digest and not name.endswith(_NOT_COUNTED) and "\0" not in name:
             method, _, value = digest.partition("=")
-            yield name, _RecordedFile(method, value, int(size) if size.isdecimal() else -1, recorded_ns)
+            is_usable = value and method in hashlib.algorithms_available
+            number = int(size) if size.isdecimal() else -1
+            yield name, _RecordedFile(method, value, number, recorded_ns) if is_usable else _NOT_RECORDED
 
 
 def _list_added_modules(package: Package, recorded: Collection[str]) -> Iterator[tuple[str, _RecordedFile]]:
@@ -331,7 +339,7 @@ def _hash_file(path: str, method: str) -> str:
     """Return the digest of a file as `RECORD` has it: base64 for URLs without padding."""
     try:
         with open(path, "rb") as file:
-            found = hashlib.file_digest(file, method if method in hashlib.algorithms_available else "sha256")
+            found = hashlib.file_digest(file, method)
     except OSError:
         return "unreadable"
     return base64.urlsafe_b64encode(found.digest()).rstrip(b"=").decode()

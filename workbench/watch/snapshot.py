@@ -105,6 +105,7 @@ class Snapshot:
         self._effective.clear()
         self._names.clear()
         self._leftovers = None
+        self._libraries.forget_unwatched()
 
     def add_interpreter(self, interpreter: str) -> None:
         """Add an interpreter of agents. If it is newer than ours, it reads source that ours cannot compile."""
