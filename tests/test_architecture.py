@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -10,18 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.interpreters import find_loaded_packages
+
 HEAVY = ("textual", "rich", "google", "rouge_score", "nltk", "numpy", "scipy", "jinja2", "sacrebleu", "watchfiles")
-
-
-def find_loaded_packages(statement: str) -> set[str]:
-    """Return the top-level packages that a statement loads into a fresh interpreter.
-
-    Packages loaded at the start do not count: google-cloud-aiplatform loads `google` into every interpreter.
-    """
-    print_packages = "print(json.dumps(sorted({name.partition('.')[0] for name in {*sys.modules} - before})))"
-    code = f"import json, sys\nbefore = {{*sys.modules}}\n{statement}\n{print_packages}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,15 @@ def test_each_module_has_tests_of_its_name() -> None:
 
 
 def test_test_modules_import_nothing_from_each_other() -> None:
-    """Expect shared helpers in `conftest.py` or in a module of their own. Those of `tests/watch` are not moved yet."""
+    """Expect shared helpers in `conftest.py` or in a module of their own."""
     tests = Path(__file__).parent
     found = set()
     for path in tests.rglob("*.py"):
-        place = path.relative_to(tests)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("tests")):
                 names = (node.module or "").split(".")[-1], *(alias.name for alias in node.names)
-                if any(name.startswith("test_") for name in names) and place.parts[0] != "watch":
-                    found.add(f"{place}:{node.lineno}")
+                if any(name.startswith("test_") for name in names):
+                    found.add(f"{path.relative_to(tests)}:{node.lineno}")
 
     assert found == set()
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.engine.chat_session.listener import Listener
-from tests.engine.conftest import Project, get_statuses, turn
+from tests.engine.project import Project, get_statuses, turn
 from tests.llm.servers import find_free_port
 from tests.processes import is_running
 from tests.serving import run_model_server

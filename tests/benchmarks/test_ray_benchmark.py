@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from workbench.agents import ray_hosts
 
 pytestmark = [

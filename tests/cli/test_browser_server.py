@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from tests.browser import Page, browser_address, browser_page  # noqa: F401 - fixtures
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.processes import find_children
 
 pytestmark = pytest.mark.needs_serve

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.conftest import get_statuses
+from tests.cli.command_line import get_statuses
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 
 MakeTurn = Callable[..., dict[str, Any]]

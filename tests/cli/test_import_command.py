@@ -10,7 +10,7 @@ import pytest
 from tests.store.datasets.adk_stores import event, text, write_store
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 KEY = "AIzaSyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 

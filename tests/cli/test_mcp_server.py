@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 
 pytestmark = pytest.mark.needs_mcp
 LIGHT = "home/light.evalset.json"

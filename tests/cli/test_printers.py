@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, TablePrinter
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution

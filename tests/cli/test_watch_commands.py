@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.engine.judged import AGENT, make_judged_folder, serve_judge
 from tests.watch.watched import Folder
 from workbench.cli import watch_commands

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, make_project, turn
+from tests.cli.command_line import CommandLine, make_project, turn
 from tests.docs.blocks import ROOT, Block, read_blocks
 
 

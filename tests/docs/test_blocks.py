@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 import click
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.docs.blocks import BLOCKS, KINDS, ROOT, Block, find_blocks, read_blocks, read_commands
 from tests.docs.conftest import add_sample_agents, write_files
 from workbench.cli.main import cli

@@ -26,7 +26,7 @@ from workbench.tui.themes import theme_folders
 from workbench.watch.watch_events import WatchFact
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 AGENT = """
 def answer(prompt):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from tests.engine.varied import ADK, describe_project, reply
 from tests.llm.servers import Call, HttpResponse, openai, run_server
 from workbench.engine.ablation import (

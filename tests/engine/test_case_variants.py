@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from tests.engine.varied import describe_project, light, shrink, small_talk
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import Selection

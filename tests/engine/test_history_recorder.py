@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, get_statuses, turn
+from tests.engine.project import Project, find_result, get_statuses, turn
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.run_events import CaseFinished, Notice, RunFinished

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.engine.conftest import Project, make_plan, turn
+from tests.engine.project import Project, make_plan, turn
 from workbench.engine.plan import RunOptions, Selection
 from workbench.metrics import registry
 from workbench.model.criteria import Criterion, EvalConfig

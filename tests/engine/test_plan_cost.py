@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, turn
 from tests.engine.judged import make_judged_folder, serve_judge
+from tests.engine.project import Project, turn
 from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.plan_cost import (

@@ -13,7 +13,7 @@ from workbench.engine.shards import split_cases, take_shard
 from workbench.model.identity import CaseKey
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Project
+    from tests.engine.project import Project
 
 texts = st.text(st.characters(exclude_categories=()), max_size=3)
 keys = st.builds(CaseKey, target=texts, eval_set=texts, eval_id=texts, occurrence=st.integers(0, 2))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from tests.engine.varied import LIGHTS, light, make_conversation, shrink, small_talk
 from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import PlanError, RunOptions, Selection

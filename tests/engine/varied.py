@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from tests.llm.servers import Call, HttpResponse
 from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import RunOptions, Selection

@@ -1,4 +1,4 @@
-"""The default project of the watch tests, and the summary of the proof."""
+"""The default project and the default case of the watch tests, and the summary of the proof."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.watch.generated.harness import Tally
 from tests.watch.watched import AGENT, TOOLS, Folder
+from tests.watch.watched_case import WatchedCase
 
 _OWN, _SHARED, _ALL = "a process per case", "shared processes", "in all"
 
@@ -20,6 +21,11 @@ def folder(tmp_path: Path) -> Folder:
     project.write("tools.py", TOOLS)
     project.cases(up_1="up one", up_2="up two", down="down")
     return project
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> WatchedCase:
+    return WatchedCase(tmp_path)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

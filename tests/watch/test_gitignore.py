@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.folder_scanner.test_folders import list_files, make_files, scan
-from tests.watch.folder_scanner.test_scanner import start_scanner
+from tests.watch.scanned import list_files, make_files, scan, start_scanner
 from workbench.watch.folder_scanner import Folders
 from workbench.watch.gitignore import Rules
 

@@ -20,7 +20,7 @@ from workbench.engine.workspace import Workspace
 from workbench.report.report_formats import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, CommandResult
+    from tests.cli.command_line import CommandLine, CommandResult
 
 SET = "home/light.evalset.json"
 CASE = f"{SET}:on"

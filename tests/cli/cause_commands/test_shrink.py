@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.conftest import turn
+from tests.cli.command_line import turn
 from tests.engine.varied import ADK, LIGHTS, light, make_conversation, reply
 from tests.llm.servers import run_server
 from workbench.cli import cause_commands
 from workbench.engine.shrinking import format_numbers
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 SET = "home/evening.evalset.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.llm.servers import run_server
 from tests.serving import QuietHandler, run_http_server
 from workbench.cli import evalset_commands

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.engine.judged import METRIC, make_judged_folder, serve_judge
 from tests.llm.servers import HttpResponse, Server, gemini_error
 from tests.watch.watched import Folder

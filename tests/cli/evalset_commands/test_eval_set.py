@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 
 def test_create_and_add_make_a_set_of_scenarios(workbench: CommandLine) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, CommandResult
+from tests.cli.command_line import CommandLine, CommandResult
 from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, Server, gemini
 

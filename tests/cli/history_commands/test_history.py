@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 
 def test_runs_are_listed_newest_first(workbench: CommandLine) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, make_project, turn
+from tests.cli.command_line import CommandLine, make_project, turn
 from tests.llm.servers import Call, HttpResponse, Server, gemini, run_server
 
 METRIC = "final_response_match_v2"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 
 ROWS: list[dict[str, Any]] = [
     {"eval_id": "twice", "predicted_trajectory": ["a"], "reference_trajectory": ["a", "a"]},

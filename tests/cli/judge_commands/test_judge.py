@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, run_server
 
 METRIC = "final_response_match_v2"

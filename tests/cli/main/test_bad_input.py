@@ -16,7 +16,7 @@ import pytest
 from workbench.store.history.history import History
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, CommandResult
+    from tests.cli.command_line import CommandLine, CommandResult
 
 MakeTurn = Callable[..., dict[str, Any]]
 

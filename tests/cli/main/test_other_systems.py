@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 # Modules of Python itself must load for the system that they run on.
 AS_MACOS = """

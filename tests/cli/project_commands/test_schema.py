@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from workbench.store.errors import StoreError
 from workbench.store.settings import NewTarget, add_target, load_settings
 

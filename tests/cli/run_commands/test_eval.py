@@ -16,7 +16,7 @@ from workbench.model.run_events import RunSummary
 from workbench.report.run_report import CaseOutcome, StreamedRun
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 MakeTurn = Callable[..., dict[str, Any]]
 

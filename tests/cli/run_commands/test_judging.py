@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.engine.judged import METRIC, SAMPLES, list_agent_prompts, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Answer, HttpResponse, Server, gemini_error
 from tests.watch.watched import Folder

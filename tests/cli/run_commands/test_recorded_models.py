@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 from tests.llm.servers import Call, HttpResponse, Server, make_asking_agent, openai, run_server
 
 pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("http")]

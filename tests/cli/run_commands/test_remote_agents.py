@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.llm.servers import Call, HttpResponse, run_server
 
 Turn = Callable[..., dict[str, Any]]

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.conftest import SETTINGS, get_statuses
+from tests.cli.command_line import SETTINGS, get_statuses
 from workbench.engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 MakeTurn = Callable[..., dict[str, Any]]
 

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 
 def list_cases(workbench: CommandLine, *arguments: str) -> list[str]:

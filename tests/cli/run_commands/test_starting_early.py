@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import CommandLine, turn
+from tests.cli.command_line import CommandLine, turn
 
 # Prints the number of running processes just before the planner is imported.
 PROBE = """

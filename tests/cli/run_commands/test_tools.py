@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, CommandResult
+    from tests.cli.command_line import CommandLine, CommandResult
 
 AGENT = """
 from pathlib import Path

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import CommandLine
+    from tests.cli.command_line import CommandLine
 
 # The two rows of the documentation, and their scores by its definitions.
 ROWS: list[dict[str, Any]] = [

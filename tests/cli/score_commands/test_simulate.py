@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.command_line import CommandLine
 from tests.engine.case_run.scenarios import AGENT, CRITERIA, SCRIPT, scenario
 
 SETTINGS = """

@@ -15,7 +15,7 @@ import pytest
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, CommandResult
+    from tests.cli.command_line import CommandLine, CommandResult
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 

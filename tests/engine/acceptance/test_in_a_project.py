@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, get_statuses, turn
+from tests.engine.project import Project, get_statuses, turn
 from workbench.engine.acceptance import Acceptance, AcceptanceRefused, find_hunks
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run

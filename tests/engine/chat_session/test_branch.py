@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.chat_session.listener import Listener
-from tests.engine.conftest import Project, find_result, turn
+from tests.engine.project import Project, find_result, turn
 from workbench.engine.chat_session import ChatBranch, NewCase, find_tool_warning, make_branch, write_case
 from workbench.engine.plan import Selection
 from workbench.engine.workspace import Workspace

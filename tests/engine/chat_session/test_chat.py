@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.chat_session.listener import Listener
-from tests.engine.conftest import Project
+from tests.engine.project import Project
 from tests.processes import is_running
 from workbench.engine.chat_session import ChatError
 from workbench.model.evalset import Content, SessionInput

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from workbench.engine.chat_session import Chat, NewCase, write_case
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace

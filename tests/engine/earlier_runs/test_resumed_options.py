@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from workbench.engine.earlier_runs import restore_options
 from workbench.engine.plan import RunOptions
 from workbench.model.target import ModelMode

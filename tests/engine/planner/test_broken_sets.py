@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.conftest import Project, turn
+from tests.engine.project import Project, turn
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import FailureKind

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.engine.conftest import SET, Project, make_plan, turn
+from tests.engine.project import SET, Project, make_plan, turn
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import FailureKind
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, HttpResponse, Server, gemini, run_server
+from tests.engine.run_resources.loudness import LOUDER, answer
+from tests.llm.servers import Server, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -18,25 +19,6 @@ from workbench.watch.selector import Action, Reason, Why, decide_plan, select_af
 
 SET = Selection(eval_set="set.evalset.json")
 LOUD = {"criteria": {"Loud": "Is it loud?"}, "rating_rubric": {"1": "loud", "0": "not"}}
-LOUDER = {
-    "kind": "pairwise",
-    "criteria": {"Loud": "Is it loud?"},
-    "rating_rubric": {"A": "A is louder.", "B": "B is louder."},
-}
-
-
-def extract_tag(text: str, name: str) -> str:
-    return text.split(f"<{name}>\n")[1].split(f"\n</{name}>", maxsplit=1)[0]
-
-
-def answer(call: Call) -> HttpResponse:
-    """Judge text in capitals as loud."""
-    text = call.body["contents"][0]["parts"][0]["text"]
-    if "<response_a>" in text:
-        loud = [extract_tag(text, name).isupper() for name in ("response_a", "response_b")]
-        choice = "SAME" if loud[0] == loud[1] else "A" if loud[0] else "B"
-        return gemini(json.dumps({"explanation": "e", "pairwise_choice": choice}))
-    return gemini(json.dumps({"explanation": "e", "score": int(extract_tag(text, "response").isupper())}))
 
 
 @pytest.fixture

@@ -9,27 +9,19 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, run_server
+from tests.engine.judged import METRIC, serve_judge, verdict
+from tests.llm.servers import Server, gemini, gemini_error
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.watch.selector import Action, decide_plan
 
-METRIC = "final_response_match_v2"
-
-
-def verdict(call: Call) -> HttpResponse:
-    text = call.body["contents"][0]["parts"][0]["text"]
-    return gemini(json.dumps({"reasoning": "r", "verdict": "valid" if "<agent_answer>\nGOOD" in text else "invalid"}))
-
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
-        monkeypatch.delenv(name, raising=False)
-    with run_server(verdict) as server:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    with serve_judge(monkeypatch) as server:
+        monkeypatch.delenv("GOOGLE_API_KEY")  # the key is in the .env file of the target
         yield server
 
 

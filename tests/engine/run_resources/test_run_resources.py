@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, get_statuses, turn
+from tests.engine.project import Project, find_result, get_statuses, turn
 from tests.processes import find_children
 from workbench.engine.plan import RunOptions, Selection
 

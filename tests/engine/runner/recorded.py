@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, turn
+from tests.engine.project import Project, find_result, turn
 from tests.serving import ModelServer, run_model_server
 from workbench.model.results import ModelCalls
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, turn
+from tests.engine.project import Project, find_result, turn
 from tests.llm.servers import Call, HttpResponse, openai, run_server
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelCalls

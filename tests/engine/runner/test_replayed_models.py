@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
+from tests.engine.project import Project, find_result, get_failure_message, get_statuses, turn
 from tests.engine.runner.recorded import CLIENTS, KEY, URLLIB, get_calls, get_response, write_agent
 from tests.serving import ModelServer, QuietHandler, run_http_server
 from workbench.engine.plan import PlanError, Selection

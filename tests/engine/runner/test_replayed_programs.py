@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
+from tests.engine.project import Project, find_result, get_failure_message, get_statuses, turn
 from tests.serving import ModelServer, run_model_server
 from workbench.model.results import FailureKind, ModelCalls
 from workbench.model.target import ModelMode

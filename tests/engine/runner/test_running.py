@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
+from tests.engine.project import Project, find_result, get_failure_message, get_statuses, turn
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Holds
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus

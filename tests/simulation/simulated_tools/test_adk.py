@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.worker.adapters.adk.conftest import PRELUDE
+from tests.agents.worker.adapters.adk.prelude import PRELUDE
 from tests.simulation.simulated_tools.conftest import (
     Project,
     get_failure,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
+from tests.store.project_folder import ADK_AGENT, ProjectFolder
 
 IsAgent = Callable[..., bool]
 

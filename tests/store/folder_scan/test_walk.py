@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.project_discovery.conftest import ProjectFolder
+from tests.store.project_folder import ProjectFolder
 from workbench.store import project_discovery
 from workbench.store.folder_scan import explain_missing_agent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
+from tests.store.project_folder import ADK_AGENT, ProjectFolder
 from workbench.model.target import AgentKind
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import find_criteria_file, make_adk_target

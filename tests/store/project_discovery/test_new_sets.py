@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.project_discovery.conftest import ProjectFolder
+from tests.store.project_folder import ProjectFolder
 from workbench.store.project_discovery import NewSets
 
 SETTINGS = """

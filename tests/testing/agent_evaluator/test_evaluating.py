@@ -15,7 +15,7 @@ from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, case
 from tests.testing.forked_pytest import ForkedPytest
-from tests.testing.pytest_plugin.conftest import PytestProject
+from tests.testing.pytest_project import PytestProject
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
 from workbench.testing.pytest_session import session
 

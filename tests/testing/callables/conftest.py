@@ -1,5 +1,5 @@
 """A separate project for each test, because results are stored in the history of the working directory."""
 
-from tests.testing.evaluation.conftest import project
+from tests.testing.separate_project import project
 
 __all__ = ["project"]

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 
+from tests.cli.command_line import turn
 from tests.testing.forked_pytest import PLAIN
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.testing.pytest_project import PytestProject
 from workbench.store.history.history import History
 
 GOOD = [turn("light hall", room="hall")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.cli.command_line import turn
+from tests.testing.pytest_project import PytestProject
 
 LIGHT = [turn("light hall", room="hall")]
 

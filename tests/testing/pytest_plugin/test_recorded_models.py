@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.command_line import turn
 from tests.llm.servers import Server, make_asking_agent, openai, run_server
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.testing.pytest_project import PytestProject
 
 pytestmark = pytest.mark.needs_fork
 

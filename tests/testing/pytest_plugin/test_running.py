@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.cli.command_line import turn
+from tests.testing.pytest_project import PytestProject
 
 DOCS = Path(__file__).parents[3] / "docs"
 GOOD = [turn("light hall", room="hall")]

@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.cli.command_line import turn
+from tests.testing.pytest_project import PytestProject
 
 BAD = [turn("light hall", room="kitchen")]
 

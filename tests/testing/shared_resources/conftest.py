@@ -1,5 +1,5 @@
 """Projects with a function agent, tested by separate pytest processes."""
 
-from tests.testing.pytest_plugin.conftest import empty_project, project
+from tests.testing.pytest_project import empty_project, project
 
 __all__ = ["empty_project", "project"]

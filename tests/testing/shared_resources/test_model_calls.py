@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command_line import turn
 from tests.engine.judged import METRIC, SAMPLES, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Server, gemini, gemini_error
-from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from tests.testing.pytest_project import PytestProject
 from workbench.llm.model_replay import RecordedRequest
 from workbench.store.history.history import History
 from workbench.store.model_answers import CallKind, Recording

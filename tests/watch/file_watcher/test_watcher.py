@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,22 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import find_loaded_packages
+from tests.interpreters import find_loaded_packages
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watch_folders
-from tests.watch.folder_scanner.test_folders import make_files
+from tests.watch.file_watcher.conftest import linux
+from tests.watch.scanned import make_files
 from workbench.watch import file_watcher
-from workbench.watch.file_watcher import SCAN_VARIABLE, InotifyListener, Wakeup, Watcher, WatchfilesListener, listen
+from workbench.watch.file_watcher import SCAN_VARIABLE, InotifyListener, Wakeup, Watcher, listen
 from workbench.watch.folder_scanner import Folders, Scanner
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems use watchfiles")
-
-
-@pytest.fixture(params=["events", "events of watchfiles", "scanning"])
-def scan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """True if all files are compared. Events are those of this system or those of `watchfiles`, for other systems."""
-    if request.param == "events of watchfiles":
-        monkeypatch.setattr(file_watcher, "listen", WatchfilesListener)
-    return bool(request.param == "scanning")
 
 
 @pytest.fixture

@@ -16,13 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.watch.eyes import PATIENCE, save_by_renaming, watch_folders
-from tests.watch.file_watcher.test_watcher import linux, scan
-from tests.watch.folder_scanner.test_folders import make_files
+from tests.watch.file_watcher.conftest import linux
+from tests.watch.scanned import make_files
 from workbench.watch import file_watcher
 from workbench.watch.file_watcher import EventsLost, Wakeup, Watcher, WatchfilesListener, listen
 from workbench.watch.folder_scanner import Folders
-
-__all__ = ["scan"]
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -7,29 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.watch.scanned import list_files, make_files, scan
 from workbench.watch import folder_scanner as scanner_module
-from workbench.watch.folder_scanner import Folders, Picture
-
-
-def make_files(root: Path, *names: str) -> Path:
-    """Make files, each with its own path as its content."""
-    for file in names:
-        path = root / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file)
-    return root
-
-
-def scan(folders: Folders | Path, known_picture: Picture | None = None) -> Picture:
-    return scanner_module.scan_folders(
-        Folders(folders) if isinstance(folders, Path) else folders, known_picture, lambda: False
-    )
-
-
-def list_files(picture: Picture, root: Path) -> set[str]:
-    """List the watched files below a root, by every path that leads to them."""
-    paths = (path for folder in picture.folders.values() for name in folder.files for path in folder.list_paths(name))
-    return {os.path.relpath(path, root) for path in paths if Path(path).is_relative_to(root) and Path(path).is_file()}
+from workbench.watch.folder_scanner import Folders
 
 
 def test_a_project_is_watched_except_generated_files(tmp_path: Path) -> None:

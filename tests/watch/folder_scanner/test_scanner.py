@@ -11,16 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.watch.eyes import SAVES
-from tests.watch.folder_scanner.test_folders import make_files
+from tests.watch.scanned import make_files, start_scanner
 from workbench.watch import folder_scanner as scanning
 from workbench.watch import folder_scanner as watched
 from workbench.watch.folder_scanner import Folders, Scanner
-
-
-def start_scanner(folders: Folders | Path) -> Scanner:
-    scanner = Scanner(Folders(folders) if isinstance(folders, Path) else folders)
-    scanner.start()
-    return scanner
 
 
 def scan_paths(scanner: Scanner, root: Path) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.watch.selector.test_selection import WatchedCase
+from tests.watch.watched_case import WatchedCase
 from workbench.agents.worker.recording import fingerprints
 from workbench.watch.selector import Action
 from workbench.watch.snapshot import Snapshot

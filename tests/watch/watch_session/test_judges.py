@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.engine.run_resources.test_judge_metrics import LOUDER, answer
-from tests.engine.run_resources.test_judges import METRIC, server, verdict
+from tests.engine.judged import METRIC, serve_judge, verdict
+from tests.engine.run_resources.loudness import LOUDER, answer
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watch_project
 from workbench.cli.watch_commands import WatchTextPrinter
 
-__all__ = ["server"]  # a fixture
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with serve_judge(monkeypatch) as server:
+        monkeypatch.delenv("GOOGLE_API_KEY")  # the key is in the .env file of the target
+        yield server
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A project whose agent asks a model on this machine."""
 
-from tests.engine.conftest import project
+from tests.engine.project import project
 from tests.engine.runner.recorded import case, server
 
 __all__ = ["case", "project", "server"]

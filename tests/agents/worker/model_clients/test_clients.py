@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, get_failure_message, get_statuses
+from tests.engine.project import Project, get_failure_message, get_statuses
 from tests.engine.runner.recorded import CLIENTS, KEY, URLLIB, get_calls, get_response, write_agent
 from tests.serving import ModelServer
 from workbench.model.target import ModelMode

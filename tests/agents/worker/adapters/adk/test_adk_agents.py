@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.worker.adapters.adk.conftest import PRELUDE, Agents
+from tests.agents.worker.adapters.adk.conftest import Agents
+from tests.agents.worker.adapters.adk.prelude import PRELUDE
 from workbench.agents.worker.adapters import adk
 from workbench.agents.worker.adapters.adk.adk_agents import get_agent_type
 from workbench.agents.worker.adapters.base import LoadError
