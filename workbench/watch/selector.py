@@ -49,7 +49,7 @@ _ALWAYS_HOLD = frozenset(
 
 Kind = DependencyKind
 
-_RANKS: dict[str, int] = {Kind.BLOCK: 0, Kind.BRANCH: 0, Kind.NAME: 1}
+_RANKS: dict[str, int] = {Kind.BLOCK: 0, Kind.BRANCH: 0, Kind.NAME: 1, Kind.LIBRARIES: 3}
 _OF_PATHS = frozenset(
     {
         DependencyKind.MODULE,
@@ -423,7 +423,7 @@ class Selector:
 
 
 def rank_row(row: Dependency | None) -> int:
-    """Return the rank of a changed row: function bodies first, then names of modules, then the rest."""
+    """Return the rank of a changed row: function bodies first, then names of modules, edited libraries last."""
     return 2 if row is None else _RANKS.get(row.kind, 2)
 
 
