@@ -337,7 +337,7 @@ def _name_parameter(error: click.BadParameter) -> str:
 
 def _report_error(error: Exception) -> None:
     """Report an error: its own text if it is meant for users, else what happened and how to get a traceback."""
-    from workbench.store.errors import DamagedFile
+    from workbench.store.errors import DamagedFile, make_os_error
 
     if isinstance(error, _find_user_errors()):
         message(str(error))
@@ -347,6 +347,10 @@ def _report_error(error: Exception) -> None:
         message(f"the output could not be written: {error.strerror}")
     elif isinstance(error, FileNotFoundError) and _is_current_folder_gone():
         message("the current folder no longer exists")
+    elif isinstance(error, FileNotFoundError) and error.filename is None:  # the folder for temporary files
+        message(str(error.strerror or error))
+    elif isinstance(error, PermissionError) and isinstance(error.filename, str):
+        message(str(make_os_error("read", Path(error.filename), error)))
     else:
         message(
             f"this is a bug in workbench: {type(error).__name__}: {error}\n"
