@@ -785,7 +785,7 @@ def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
     if not given:
         return
     from workbench.cli.console import message
-    from workbench.cli.doctor_command import report_unknown_features
+    from workbench.cli.shared_options import report_unknown_features
 
     for word, name in given:
         os.environ[f"ADK_{word}_{name}"] = "1"

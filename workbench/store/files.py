@@ -413,6 +413,24 @@ def write_new(path: Path, data: bytes) -> Stamp:
     return _make_stamp(data, _write(path, path, [data], link))
 
 
+_SMALL_FILE = 64 * 1024  # bytes
+
+
+def check_writable(folder: Path) -> None:
+    """Write a small file in a folder, and remove it. Raises StoreError."""
+    temporary = folder / _temporary_name("check")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                file.write(bytes(_SMALL_FILE))
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise make_os_error("write", folder, error) from error
+
+
 _TEMPORARY = re.compile(
     r"\..*\.(?P<process>\d+)-(?P<started>\d*)-(?P<session>[0-9a-f]{16})-[0-9a-f]{12}\.workbench\.tmp", re.DOTALL
 )

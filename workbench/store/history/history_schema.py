@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
-from workbench.store.files import PRIVATE, make_private_folder
+from workbench.store.files import PRIVATE, check_writable, make_private_folder
 
 # Tables, and the migration of older files
 
@@ -387,6 +387,19 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
         if not _is_unwritable(error) or (database := _open_for_reading(path, prepare, error)) is None:
             raise
         return database
+
+
+def find_write_problem(root: Path) -> StoreError | None:
+    """Return why the history of a project cannot store results now; None if it can. Nothing is created."""
+    path = get_history_path(root)
+    try:
+        check_writable(path.parent if path.parent.exists() else root)
+        if path.exists():
+            with contextlib.closing(open_database(root)) as database, database.transaction():
+                database.execute("DELETE FROM run WHERE FALSE")  # an error if the file is read-only
+    except StoreError as error:
+        return error
+    return None
 
 
 def _open_or_replace(path: Path, prepare: Prepare) -> Database:
