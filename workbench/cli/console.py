@@ -123,6 +123,26 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 # Ctrl-C: the first one stops a run and keeps finished results, the second one ends the process at once.
 
 
+class LateCancel:
+    """Cancels what starts after Ctrl-C can come: at once if it came before."""
+
+    def __init__(self) -> None:
+        self._cancel: Callable[[], None] | None = None
+        self._is_cancelled = False
+
+    def __call__(self) -> None:
+        """Cancel."""
+        self._is_cancelled = True
+        if self._cancel is not None:
+            self._cancel()
+
+    def connect(self, cancel: Callable[[], None]) -> None:
+        """Call `cancel` on Ctrl-C from now on."""
+        self._cancel = cancel
+        if self._is_cancelled:
+            cancel()
+
+
 @contextmanager
 def graceful_interrupt(
     cancel: Callable[[], None], *, announce: Callable[[str], None], promise: str = "finished results are kept"

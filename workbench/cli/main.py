@@ -249,6 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_and_report_damage(arguments)
     except (KeyboardInterrupt, click.Abort):
         _let_interrupts_end_the_process(arguments)
+        if arguments is None:
+            sys.unraisablehook = _ignore
         message("interrupted")
         return INTERRUPTED
     finally:
@@ -257,8 +259,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _let_interrupts_end_the_process(arguments: Sequence[str] | None) -> None:
     """Let Ctrl-C end the process at once if `main` is all that it does: nothing is left that could handle it."""
-    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with suppress(KeyboardInterrupt):  # the command has ended
+        if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
@@ -270,6 +273,10 @@ def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _ignore(unraisable: sys.UnraisableHookArgs) -> None:
+    """Report no error of an object whose construction was interrupted, and which Python deletes now."""
 
 
 def _run_and_report_damage(arguments: Sequence[str] | None) -> int:
