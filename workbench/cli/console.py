@@ -146,8 +146,10 @@ class LateCancel:
 @contextmanager
 def graceful_interrupt(
     cancel: Callable[[], None], *, announce: Callable[[str], None], promise: str = "finished results are kept"
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """In this context, SIGINT, SIGTERM and SIGHUP call `announce` and `cancel`; a second signal ends the process.
+
+    Yields a function that returns True once a signal came.
 
     SIGHUP stays ignored if it is, as by nohup. A terminal that closes may send it twice, so it never ends the process.
     Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
@@ -174,7 +176,7 @@ def graceful_interrupt(
         numbers.append(signal.SIGHUP)
     previous = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield
+        yield lambda: received > 0
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -309,6 +309,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         drop_output()
         return 0
     except Exception as error:  # users must not get a traceback of an unexpected error
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
         if os.environ.get(_DEBUG_VARIABLE):
             raise
         if _is_output_error(error):
@@ -316,6 +318,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         _report_error(error)
         return WRONG
     return status if isinstance(status, int) else 0
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return True if Ctrl-C led to an error: Python 3.11 raises RuntimeError if it comes while a class is made."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
 
 
 def _is_output_error(error: Exception) -> bool:

@@ -217,6 +217,7 @@ def test_every_error_gets_one_message_without_a_traceback(
         "sys.meta_path.insert(0, InterruptAt('workbench.engine.plan')); entry().cli.main = lambda **_: 1 / 0",
         "entry().prepare_streams = lambda: weakref.finalize(set[int](), interrupt) and time.sleep(30)",  # a callback
         "entry().prepare_streams = type('Half', (), {'__init__': interrupt, '__del__': lambda self: self.missing})",
+        "entry().cli.main = lambda **_: type('Model', (), {'a': type('Field', (), {'__set_name__': interrupt})()})",
         "atexit.register(interrupt)",
     ],
 )
