@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import CommandLine, turn
-from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, TablePrinter
+from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, TablePrinter, save_pieces
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.report.run_report import ReportedCase
@@ -92,3 +93,17 @@ def test_cases_are_printed_in_the_order_of_the_plan(capsys: pytest.CaptureFixtur
     assert print_cases(1, 3) == []
     assert print_cases(0) == ["a", "b"]
     assert print_cases(2) == ["c", "d"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+def test_output_to_a_pipe_that_no_program_reads_ends_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("workbench.store.files._WAIT_FOR_READER", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert not save_pieces(["{}"], "json", pipe)
+
+    assert "the results could not be written: " in (message := capsys.readouterr().err)
+    assert "is a pipe that no program reads: expected a file, or a pipe with a reader" in message

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from workbench.store import files as store_files
 from workbench.store.errors import StoreError
-from workbench.store.files import find_root, has_changed, read_bytes, write_atomic, write_new
+from workbench.store.files import (
+    find_root,
+    has_changed,
+    is_pipe,
+    read_bytes,
+    write_atomic,
+    write_directly,
+    write_in_pieces,
+    write_new,
+)
 
 
 def test_touching_a_file_is_not_a_change(tmp_path: Path) -> None:
@@ -75,3 +85,37 @@ def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_p
 def test_a_path_that_does_not_exist_has_no_root(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"nothing-here: there is no such file or folder"):
         find_root(tmp_path / "nothing-here")
+
+
+needs_named_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+
+
+@needs_named_pipes
+def test_a_pipe_is_written_once_a_program_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_files, "_WAIT_FOR_WRITER", 0.0)
+    pipe, read, announced = tmp_path / "pipe", list[bytes](), list[str]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+
+    def announce(text: str) -> None:
+        announced.append(text)
+        reader.start()
+
+    write_directly(pipe, [b"x" * 100_000, b"y"], announce=announce)
+
+    reader.join(10)
+    assert read == [b"x" * 100_000 + b"y"]
+    assert announced == [f"{pipe} is a pipe that no program reads; waiting 60 s for one"]
+
+
+@needs_named_pipes
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(StoreError, match="found a pipe, expected a file"):
+        write_atomic(pipe, b"x")
+    with pytest.raises(StoreError, match="found a pipe, expected a file"):
+        write_in_pieces(pipe, [b"x"])
+
+    assert is_pipe(pipe)

@@ -92,10 +92,11 @@ def bisect(
     """
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.case_variants import require_one_case
-    from workbench.engine.plan import RunOptions
+    from workbench.engine.plan import PlanError, RunOptions
     from workbench.model.target import ModelMode
     from workbench.report.bisect_report import CommitOutcome, SampleSource, bisect_lines, bisect_record, step_line
     from workbench.report.report_formats import dump
+    from workbench.store.errors import StoreError
     from workbench.watch.bisection import Bisection, BisectOptions
     from workbench.watch.commit_verdicts import BisectInterrupted
 
@@ -124,11 +125,15 @@ def bisect(
             as_committed=as_committed,
         )
         bisection = Bisection(workspace, plan, options, show=show, notify=message)
-        try:
-            with graceful_interrupt(bisection.cancel, announce=message):
+        with graceful_interrupt(bisection.cancel, announce=message) as was_interrupted:
+            try:
                 found = bisection.run()
-        except BisectInterrupted:
-            return INTERRUPTED
+            except BisectInterrupted:
+                return INTERRUPTED
+            except (PlanError, StoreError):
+                if was_interrupted():  # Ctrl-C also ends the command of Git that is running
+                    return INTERRUPTED
+                raise
     if report_format == "json":
         write_document(dump(bisect_record(found), indent=2) + "\n")
     else:

@@ -123,11 +123,33 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 # Ctrl-C: the first one stops a run and keeps finished results, the second one ends the process at once.
 
 
+class LateCancel:
+    """Cancels what starts after Ctrl-C can come: at once if it came before."""
+
+    def __init__(self) -> None:
+        self._cancel: Callable[[], None] | None = None
+        self._is_cancelled = False
+
+    def __call__(self) -> None:
+        """Cancel."""
+        self._is_cancelled = True
+        if self._cancel is not None:
+            self._cancel()
+
+    def connect(self, cancel: Callable[[], None]) -> None:
+        """Call `cancel` on Ctrl-C from now on."""
+        self._cancel = cancel
+        if self._is_cancelled:
+            cancel()
+
+
 @contextmanager
 def graceful_interrupt(
     cancel: Callable[[], None], *, announce: Callable[[str], None], promise: str = "finished results are kept"
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """In this context, SIGINT, SIGTERM and SIGHUP call `announce` and `cancel`; a second signal ends the process.
+
+    Yields a function that returns True once a signal came.
 
     SIGHUP stays ignored if it is, as by nohup. A terminal that closes may send it twice, so it never ends the process.
     Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
@@ -154,7 +176,7 @@ def graceful_interrupt(
         numbers.append(signal.SIGHUP)
     previous = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield
+        yield lambda: received > 0
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -171,6 +171,7 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
     )
     from workbench.store.project_discovery import find_recordings
 
+    yield from _find_write_problems(workspace.root)
     yield from workspace.problems
     recordings = {find_recordings(target) for target in workspace.project.targets.values()}
     for entry in workspace.project.eval_sets:
@@ -195,6 +196,22 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
         yield from _find_config_problems(config, workspace)
     yield from workspace.find_tool_problems()
     yield from _find_screen_problems(workspace)
+
+
+def _find_write_problems(root: Path) -> Iterator[str]:
+    """Yield which folders cannot be written, and what follows."""
+    import tempfile
+
+    from workbench.store.errors import StoreError
+    from workbench.store.files import check_writable
+    from workbench.store.history.history_schema import find_write_problem
+
+    if (problem := find_write_problem(root)) is not None:
+        yield f"{problem}; verdicts are shown but not stored, and answers of judges are not reused"
+    try:
+        check_writable(Path(tempfile.gettempdir()))
+    except (FileNotFoundError, StoreError) as error:
+        yield f"{getattr(error, 'strerror', None) or error}; agents and metrics may not start"
 
 
 def _find_config_problems(path: Path, workspace: Workspace) -> Iterator[str]:
@@ -650,76 +667,6 @@ async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Ma
 
 def _name(judge: UsedModel) -> str:
     return f"{judge.target.name} {judge.model}"
-
-
-# Features of google-adk 2.13, for `--enable_features` and `--disable_features`.
-
-ADK_FEATURES = frozenset(
-    {
-        "AGENT_CONFIG",
-        "AGENT_ENGINE_SANDBOX_ENVIRONMENT",
-        "AGENT_STATE",
-        "AUTHENTICATED_FUNCTION_TOOL",
-        "BASE_AUTHENTICATED_TOOL",
-        "BIGTABLE_TOOLSET",
-        "BIGTABLE_TOOL_SETTINGS",
-        "BIG_QUERY_TOOLSET",
-        "BIG_QUERY_TOOL_CONFIG",
-        "CASCADE_LIVE",
-        "CLASSIFIER",
-        "COMPUTER_USE",
-        "DATA_AGENT_TOOLSET",
-        "DATA_AGENT_TOOL_CONFIG",
-        "DAYTONA_ENVIRONMENT",
-        "DYNAMIC_INSTRUCTION_ROUTING",
-        "E2B_ENVIRONMENT",
-        "ELEVEN_LABS",
-        "ENVIRONMENT_SIMULATION",
-        "EVENTARC_TOOLSET",
-        "EVENTARC_TOOL_CONFIG",
-        "FALLBACK_MODEL",
-        "FUNCTION_TOOL_ARG_VALIDATION",
-        "GCS_ADMIN_TOOLSET",
-        "GCS_TOOLSET",
-        "GCS_TOOL_SETTINGS",
-        "GOOGLE_CREDENTIALS_CONFIG",
-        "GOOGLE_TOOL",
-        "IN_MEMORY_SESSION_SERVICE_LIGHT_COPY",
-        "JSON_SCHEMA_FOR_FUNC_DECL",
-        "LIVEKIT",
-        "MCP_AGENT_SERVER",
-        "MCP_GRACEFUL_ERROR_HANDLING",
-        "MCP_MODERN_PROTOCOL",
-        "MONGODB_MEMORY_SERVICE",
-        "MONGODB_SESSION_SERVICE",
-        "MONGODB_TOOLSET",
-        "MONGODB_TOOL_SETTINGS",
-        "OPENSANDBOX_ENVIRONMENT",
-        "PLUGGABLE_AUTH",
-        "PROGRESSIVE_SSE_STREAMING",
-        "PUBSUB_TOOLSET",
-        "PUBSUB_TOOL_CONFIG",
-        "SKILL_LIFECYCLE",
-        "SKILL_TOOLSET",
-        "SNAKE_CASE_SKILL_NAME",
-        "SPANNER_ADMIN_TOOLSET",
-        "SPANNER_TOOLSET",
-        "SPANNER_TOOL_SETTINGS",
-        "SPANNER_VECTOR_STORE",
-        "TOOL_CONFIG",
-        "TOOL_CONFIRMATION",
-    }
-)
-
-
-def report_unknown_features(names: Iterable[str]) -> Iterator[str]:
-    """Yield a message for each name that google-adk 2.13 does not know. Newer versions may know it."""
-    from workbench.model.text import suggest_name
-
-    for name in names:
-        if name not in ADK_FEATURES:
-            near = suggest_name(name.upper(), ADK_FEATURES)
-            yield f"unknown feature {name!r}: google-adk 2.13 does not have it, and ignores it{near}"
 
 
 # How a model is reached: its provider, the keys that are set, and missing settings. Nothing is connected.

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    LateCancel,
+    graceful_interrupt,
+    message,
+    write_document,
+    write_lines,
+)
 from workbench.cli.shared_options import (
     FILE,
     FOLDER,
@@ -146,6 +155,8 @@ def generate_eval_cases(
         except GenerationError as error:
             message(str(error))
             return ERRORS if error.is_outage else WRONG
+    if generated is None:
+        return INTERRUPTED
     if dry_run:
         write_document(_format_scenarios(generated.scenarios))
         return 0
@@ -225,20 +236,24 @@ def _make_request(config: GenerationConfig, personas: Sequence[str], *, settings
 
 def _generate(
     workspace: Workspace, wanted: ScenarioRequest, document: EvalSetDocument, options: AskOptions
-) -> Generated:
-    """Generate scenarios; report the spending and what was left out. Raises GenerationError."""
+) -> Generated | None:
+    """Generate scenarios; report the spending and what was left out. None after Ctrl-C. Raises GenerationError."""
     from workbench.engine.scenario_generation import known_scenarios
     from workbench.report.text_report import spending_line
 
     (target,) = workspace.project.targets
     message(f"{wanted.model} writes scenarios for {target}")
-    generation = workspace.generate(target, wanted, known=known_scenarios(document), options=options)
-    try:
-        generated = generation.done.result()
-    finally:
-        for spent in generation.list_spending():
-            message(spending_line(spent))
-    assert generated is not None  # only Ctrl-C cancels it
+    cancel = LateCancel()
+    with graceful_interrupt(cancel, announce=message, promise="nothing is written"):
+        generation = workspace.generate(target, wanted, known=known_scenarios(document), options=options)
+        cancel.connect(generation.cancel)
+        try:
+            generated = generation.done.result()
+        finally:
+            for spent in generation.list_spending():
+                message(spending_line(spent))
+    if generated is None:
+        return None
     for note in generated.notes:
         message(note)
     return generated

@@ -21,6 +21,7 @@ from workbench.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from workbench.engine.plan import Plan
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseInSet
@@ -132,8 +133,7 @@ def _judge_again(
                 message(
                     f"{pluralise(len(results) - plan.total, 'case')} cannot be judged again: the answers are not stored"
                 )
-        run = workspace.start(plan)
-        _await_run(run, label=f"judgement {time} of {repeat}")
+        run = _carry_out(plan, workspace, label=f"judgement {time} of {repeat}")
         ids.append(run.run_id)
         judged.append(run.results())
         interrupted, has_wrong_input = run.interrupted, has_wrong_input or run.has_wrong_input
@@ -142,23 +142,25 @@ def _judge_again(
     return Judgements(ids, judged), interrupted, has_wrong_input
 
 
-def _await_run(run: Run, *, label: str) -> None:
-    """Wait until a run ends; show the progress on standard error."""
+def _carry_out(plan: Plan, workspace: Workspace, *, label: str) -> Run:
+    """Run a plan to its end; show the progress on standard error."""
     import sys
 
-    from workbench.cli.console import graceful_interrupt, message
+    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.printers import ProgressPrinter
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.text_report import spending_line
 
-    reported = {*run.plan.notices, *run.plan.problems}
-    with ProgressPrinter(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
+    reported, cancel = {*plan.notices, *plan.problems}, LateCancel()
+    with ProgressPrinter(total=plan.total, shown=sys.stderr.isatty()) as progress:
 
         def announce(text: str) -> None:
             with progress.pause():
                 message(text)
 
-        with graceful_interrupt(run.cancel, announce=announce):
+        with graceful_interrupt(cancel, announce=announce):
+            run = workspace.start(plan)
+            cancel.connect(run.cancel)
             for event in run.iter_events():
                 if isinstance(event, CaseFinished):
                     progress.count_case(event.status)
@@ -167,6 +169,7 @@ def _await_run(run: Run, *, label: str) -> None:
     message(f"{label}: run {run.run_id}")
     for spent in run.summary().models:
         message(spending_line(spent))
+    return run
 
 
 # `workbench calibrate`

@@ -249,6 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_and_report_damage(arguments)
     except (KeyboardInterrupt, click.Abort):
         _let_interrupts_end_the_process(arguments)
+        if arguments is None:
+            sys.unraisablehook = _ignore
         message("interrupted")
         return INTERRUPTED
     finally:
@@ -257,8 +259,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _let_interrupts_end_the_process(arguments: Sequence[str] | None) -> None:
     """Let Ctrl-C end the process at once if `main` is all that it does: nothing is left that could handle it."""
-    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with suppress(KeyboardInterrupt):  # the command has ended
+        if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
@@ -270,6 +273,10 @@ def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _ignore(unraisable: sys.UnraisableHookArgs) -> None:
+    """Report no error of an object whose construction was interrupted, and which Python deletes now."""
 
 
 def _run_and_report_damage(arguments: Sequence[str] | None) -> int:
@@ -302,6 +309,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         drop_output()
         return 0
     except Exception as error:  # users must not get a traceback of an unexpected error
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
         if os.environ.get(_DEBUG_VARIABLE):
             raise
         if _is_output_error(error):
@@ -309,6 +318,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         _report_error(error)
         return WRONG
     return status if isinstance(status, int) else 0
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return True if Ctrl-C led to an error: Python 3.11 raises RuntimeError if it comes while a class is made."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
 
 
 def _is_output_error(error: Exception) -> bool:
@@ -337,7 +353,7 @@ def _name_parameter(error: click.BadParameter) -> str:
 
 def _report_error(error: Exception) -> None:
     """Report an error: its own text if it is meant for users, else what happened and how to get a traceback."""
-    from workbench.store.errors import DamagedFile
+    from workbench.store.errors import DamagedFile, make_os_error
 
     if isinstance(error, _find_user_errors()):
         message(str(error))
@@ -347,6 +363,10 @@ def _report_error(error: Exception) -> None:
         message(f"the output could not be written: {error.strerror}")
     elif isinstance(error, FileNotFoundError) and _is_current_folder_gone():
         message("the current folder no longer exists")
+    elif isinstance(error, FileNotFoundError) and error.filename is None:  # the folder for temporary files
+        message(str(error.strerror or error))
+    elif isinstance(error, PermissionError) and isinstance(error.filename, str):
+        message(str(make_os_error("read", Path(error.filename), error)))
     else:
         message(
             f"this is a bug in workbench: {type(error).__name__}: {error}\n"

@@ -149,17 +149,13 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
 
     A file is replaced as a whole or not at all; a pipe or device is written directly.
     """
-    from workbench.store.errors import StoreError, make_os_error
-    from workbench.store.files import write_in_pieces
+    from workbench.store.errors import StoreError
+    from workbench.store.files import write_directly, write_in_pieces
 
     encoded = (text.encode("utf-8", errors="replace") for text in pieces)
     try:
         if output.exists() and not output.is_file() and not output.is_dir():
-            try:
-                with output.open("wb") as file:
-                    file.writelines(encoded)
-            except OSError as error:
-                raise make_os_error("write", output, error) from error
+            write_directly(output, encoded, announce=message)
         else:
             write_in_pieces(output, encoded)
     except StoreError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.cli.console import WRONG, graceful_interrupt, message
+from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message
 from workbench.cli.printers import (
     TEXT,
     DocumentPrinter,
@@ -537,19 +536,10 @@ def _follow(
         with progress.pause():
             message(text)
 
-    runs: list[Run] = []
-    cancelled = threading.Event()
-
-    def cancel() -> None:
-        cancelled.set()
-        for each in runs:
-            each.cancel()
-
+    cancel = LateCancel()
     with progress, graceful_interrupt(cancel, announce=announce):
         run = start()
-        runs.append(run)
-        if cancelled.is_set():
-            run.cancel()
+        cancel.connect(run.cancel)
         for events in run.iter_batches():
             ended: list[ReportedCase] = []
             for event in events:
@@ -785,7 +775,7 @@ def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
     if not given:
         return
     from workbench.cli.console import message
-    from workbench.cli.doctor_command import report_unknown_features
+    from workbench.cli.shared_options import report_unknown_features
 
     for word, name in given:
         os.environ[f"ADK_{word}_{name}"] = "1"

@@ -163,7 +163,7 @@ def simulate(
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
     """
-    from workbench.cli.console import graceful_interrupt, message
+    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions, select_scenarios
     from workbench.model.results import CaseStatus
@@ -176,8 +176,10 @@ def simulate(
             {"config": config, **asked, "scores": False, "adk_results": False, "command": build_command_line()}
         )
         plan = select_scenarios(make_plan(workspace, select_cases(workspace, named, cases=cases), options))
-        run = workspace.start(plan)
-        with graceful_interrupt(run.cancel, announce=message):
+        cancel = LateCancel()
+        with graceful_interrupt(cancel, announce=message):
+            run = workspace.start(plan)
+            cancel.connect(run.cancel)
             _follow(run, is_live=plan.total == 1 and report_format == "text", as_json=report_format == "jsonl")
         for spent in run.summary().models:
             message(spending_line(spent))

@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -404,6 +404,76 @@ def _add_options(options: list[Option], command: Command) -> Command:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+# Features of google-adk 2.13, for `--enable_features` and `--disable_features`.
+
+ADK_FEATURES = frozenset(
+    {
+        "AGENT_CONFIG",
+        "AGENT_ENGINE_SANDBOX_ENVIRONMENT",
+        "AGENT_STATE",
+        "AUTHENTICATED_FUNCTION_TOOL",
+        "BASE_AUTHENTICATED_TOOL",
+        "BIGTABLE_TOOLSET",
+        "BIGTABLE_TOOL_SETTINGS",
+        "BIG_QUERY_TOOLSET",
+        "BIG_QUERY_TOOL_CONFIG",
+        "CASCADE_LIVE",
+        "CLASSIFIER",
+        "COMPUTER_USE",
+        "DATA_AGENT_TOOLSET",
+        "DATA_AGENT_TOOL_CONFIG",
+        "DAYTONA_ENVIRONMENT",
+        "DYNAMIC_INSTRUCTION_ROUTING",
+        "E2B_ENVIRONMENT",
+        "ELEVEN_LABS",
+        "ENVIRONMENT_SIMULATION",
+        "EVENTARC_TOOLSET",
+        "EVENTARC_TOOL_CONFIG",
+        "FALLBACK_MODEL",
+        "FUNCTION_TOOL_ARG_VALIDATION",
+        "GCS_ADMIN_TOOLSET",
+        "GCS_TOOLSET",
+        "GCS_TOOL_SETTINGS",
+        "GOOGLE_CREDENTIALS_CONFIG",
+        "GOOGLE_TOOL",
+        "IN_MEMORY_SESSION_SERVICE_LIGHT_COPY",
+        "JSON_SCHEMA_FOR_FUNC_DECL",
+        "LIVEKIT",
+        "MCP_AGENT_SERVER",
+        "MCP_GRACEFUL_ERROR_HANDLING",
+        "MCP_MODERN_PROTOCOL",
+        "MONGODB_MEMORY_SERVICE",
+        "MONGODB_SESSION_SERVICE",
+        "MONGODB_TOOLSET",
+        "MONGODB_TOOL_SETTINGS",
+        "OPENSANDBOX_ENVIRONMENT",
+        "PLUGGABLE_AUTH",
+        "PROGRESSIVE_SSE_STREAMING",
+        "PUBSUB_TOOLSET",
+        "PUBSUB_TOOL_CONFIG",
+        "SKILL_LIFECYCLE",
+        "SKILL_TOOLSET",
+        "SNAKE_CASE_SKILL_NAME",
+        "SPANNER_ADMIN_TOOLSET",
+        "SPANNER_TOOLSET",
+        "SPANNER_TOOL_SETTINGS",
+        "SPANNER_VECTOR_STORE",
+        "TOOL_CONFIG",
+        "TOOL_CONFIRMATION",
+    }
+)
+
+
+def report_unknown_features(names: Iterable[str]) -> Iterator[str]:
+    """Yield a message for each name that google-adk 2.13 does not know. Newer versions may know it."""
+    from workbench.model.text import suggest_name
+
+    for name in names:
+        if name not in ADK_FEATURES:
+            near = suggest_name(name.upper(), ADK_FEATURES)
+            yield f"unknown feature {name!r}: google-adk 2.13 does not have it, and ignores it{near}"
 
 
 # Arguments that name cases: `SET`, `SET:case,case`, a folder, a target.

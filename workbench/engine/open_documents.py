@@ -355,6 +355,7 @@ class OpenDocuments:
         self._note_renames = lambda path, renames: note_renames(make_relative_name(path, root), renames)
         self._open: dict[str, OpenDocument] = {}
         self._unreadable: dict[str, Signature] = {}  # sets that could not be read, with the signature of the file
+        self._sidecars: dict[str, Signature] = {}  # the signatures of the files beside sets that were opened
         self._gone: dict[int, OpenDocument] = {}  # documents whose files were deleted, by number of the operation
         self._operations = SetOperations(root)
         self._recovery = RecoveryFolder(root)
@@ -452,14 +453,19 @@ class OpenDocuments:
         return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
 
     def find_changed_sets(self) -> frozenset[str]:
-        """Return the sets that changed through their files since the last call.
+        """Return the sets that changed through their files, or the files beside them, since the last call.
 
         Reads only file signatures, and only those of sets that were opened.
         """
+        sidecars = {name: self._read_sidecar(name) for name in self._sidecars}
+        requarantined = [name for name, signature in sidecars.items() if signature != self._sidecars[name]]
+        self._sidecars = sidecars
         now = {name: read_signature(self._root / name) for name in self._unreadable}
         others = [name for name, signature in now.items() if signature != self._unreadable[name]]
         self._unreadable = now
-        return frozenset([name for name, opened in self._open.items() if opened.poll_changed()] + others)
+        return frozenset(
+            [name for name, opened in self._open.items() if opened.poll_changed()] + others + requarantined
+        )
 
     def reload(self, eval_set: str) -> None:
         """Load the file; undo restores the unsaved edits. Raises StoreError."""
@@ -574,7 +580,12 @@ class OpenDocuments:
         for opened in joint.documents:
             opened.edited_at = at
 
+    def _read_sidecar(self, eval_set: str) -> Signature:
+        return read_signature(get_sidecar_path(self._root / eval_set))
+
     def _look(self, eval_set: str) -> OpenDocument:
+        if eval_set not in self._sidecars:
+            self._sidecars[eval_set] = self._read_sidecar(eval_set)
         opened = self._open.get(eval_set)
         if opened is not None:
             opened.refresh()

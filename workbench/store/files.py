@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -265,6 +266,7 @@ _pipes: dict[tuple[str, int, int], bytes] = {}
 """Content of pipes, such as `<(command)` of a shell, by path and inode: a pipe can be read once."""
 _LARGEST_PIPE = 1_000_000_000  # bytes: it is read into memory
 _WAIT_FOR_WRITER = 2.0  # seconds, for a program that was started at the same time
+_WAIT_FOR_READER = 60.0  # seconds: results that took long may not get lost
 
 
 def find_special_kind(path: Path) -> str | None:
@@ -338,6 +340,39 @@ def _read_first(pipe: io.FileIO, path: Path) -> bytes:
     return piece or b""
 
 
+def write_directly(path: Path, pieces: Iterable[bytes], *, announce: Callable[[str], None]) -> None:
+    """Write to a pipe or device, such as `>(command)` of a shell. Raises StoreError.
+
+    A pipe without a reader is announced, and refused if none comes within a minute.
+    """
+    try:
+        with open(_open_for_reader(path, announce), "wb") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise make_os_error("write", path, error) from error
+
+
+def _open_for_reader(path: Path, announce: Callable[[str], None]) -> int:
+    """Open a pipe or device for writing; wait for a program that reads a pipe."""
+    start, is_announced = time.monotonic(), False
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO or not is_pipe(path):
+                raise
+        waited = time.monotonic() - start
+        if waited > _WAIT_FOR_READER:
+            raise StoreError(path, "is a pipe that no program reads: expected a file, or a pipe with a reader")
+        if waited > _WAIT_FOR_WRITER and not is_announced:
+            is_announced = True
+            announce(f"{path} is a pipe that no program reads; waiting {_WAIT_FOR_READER:g} s for one")
+        time.sleep(0.01)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
 def decode_utf8(path: Path | str, data: bytes) -> str:
     """Decode bytes as UTF-8. Raises StoreError with line, column and byte offset of the first invalid byte."""
     try:
@@ -377,8 +412,10 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
 
     The data are written to a temporary file in the same folder, flushed to disk and renamed. The mode of the old file
     is kept (a new one gets `mode`, less the umask), and symbolic links are followed. With `expect`, FileChanged is
-    raised if the content differs from that stamp. Raises StoreError. If an error is raised, the old content remains.
+    raised if the content differs from that stamp. Raises StoreError, also for pipes and devices. If an error is raised,
+    the old content remains.
     """
+    refuse_special_file(path)
     real = _find_written_path(path)
     if expect is not None and not real.parent.is_dir():
         raise FileChanged(path, ours=data, theirs=None)
@@ -393,6 +430,7 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
 
 def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Do the same as `write_atomic` with content that does not fit into memory."""
+    refuse_special_file(path)
     real = _find_written_path(path)
     _write(path, real, pieces, lambda temporary: os.replace(temporary, real))  # noqa: PTH105
 
@@ -411,6 +449,24 @@ def write_new(path: Path, data: bytes) -> Stamp:
             os.replace(temporary, path)  # noqa: PTH105
 
     return _make_stamp(data, _write(path, path, [data], link))
+
+
+_SMALL_FILE = 64 * 1024  # bytes
+
+
+def check_writable(folder: Path) -> None:
+    """Write a small file in a folder, and remove it. Raises StoreError."""
+    temporary = folder / _temporary_name("check")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                file.write(bytes(_SMALL_FILE))
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise make_os_error("write", folder, error) from error
 
 
 _TEMPORARY = re.compile(

@@ -15,7 +15,7 @@ import pytest
 
 from tests.llm.servers import openai, run_server
 from workbench.engine.git_worktrees import Worktree
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.report.report_formats import SCHEMA_VERSION
 
@@ -714,6 +714,20 @@ def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, n
     assert "Traceback" not in error
     assert history.read_state() == before
     assert not list((tmp_path / "cache").glob("workbench/bisect/*/worktree"))
+
+
+def test_an_interrupt_that_also_ends_a_git_command_is_no_error(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.commit(GOOD)
+
+    def fail_interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        raise PlanError("git clean failed: exit status -2")
+
+    monkeypatch.setattr("workbench.watch.bisection.Bisection.run", fail_interrupted)
+
+    assert bisect(CASE).status == 130
 
 
 def test_the_worktree_of_a_killed_process_is_removed_by_the_next(history: History, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from tests.cli.command_line import CommandLine, CommandResult
 from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, Server, gemini
+from workbench.engine.workspace import Workspace
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 SETTINGS = """
@@ -102,6 +104,22 @@ def test_a_dry_run_prints_the_file_for_add_eval_case_which_gives_equal_ids(home:
         [case["eval_id"] for case in read_cases(home.root / f"home/{name}.evalset.json")] for name in ("new", "other")
     ]
     assert ids[0] == ids[1]
+
+
+def test_ctrl_c_writes_nothing(home: CommandLine, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate_scenarios = Workspace.generate
+
+    def generate_interrupted(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return generate_scenarios(*args, **kwargs)
+
+    monkeypatch.setattr(Workspace, "generate", generate_interrupted)
+
+    result = generate(home)
+
+    assert result.status == 130
+    assert "interrupted: stopping; nothing is written" in result.error
+    assert not (home.root / "home/new.evalset.json").exists()
 
 
 def test_the_arguments_of_adk_are_accepted(home: CommandLine, server: Server) -> None:

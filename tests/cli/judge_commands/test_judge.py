@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, run_server
+from workbench.engine.workspace import Workspace
 
 METRIC = "final_response_match_v2"
 
@@ -100,6 +102,22 @@ def test_each_judgement_calls_the_model_once_unless_the_cache_is_off(
     assert len(server.calls) == call_count + 24
     judged_project("judge", "latest")
     assert len(server.calls) == call_count + 32
+
+
+def test_ctrl_c_while_a_judgement_starts_stops_it(judged_project: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Workspace.start
+
+    def start_interrupted(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(Workspace, "start", start_interrupted)
+
+    result = judged_project("judge", "--repeat", "2")
+
+    assert result.status == 130
+    assert "interrupted: stopping; finished results are kept" in result.error
+    assert "judgement 2 of 2" not in result.error
 
 
 def test_only_the_selected_cases_are_judged_by_the_selected_criteria(

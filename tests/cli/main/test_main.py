@@ -216,6 +216,8 @@ def test_every_error_gets_one_message_without_a_traceback(
         "sys.meta_path.insert(0, InterruptAt('workbench.cli.run_commands'))",
         "sys.meta_path.insert(0, InterruptAt('workbench.engine.plan')); entry().cli.main = lambda **_: 1 / 0",
         "entry().prepare_streams = lambda: weakref.finalize(set[int](), interrupt) and time.sleep(30)",  # a callback
+        "entry().prepare_streams = type('Half', (), {'__init__': interrupt, '__del__': lambda self: self.missing})",
+        "entry().cli.main = lambda **_: type('Model', (), {'a': type('Field', (), {'__set_name__': interrupt})()})",
         "atexit.register(interrupt)",
     ],
 )
@@ -223,7 +225,7 @@ def test_an_interrupt_at_any_moment_ends_the_process_without_a_traceback(moment:
     code = f"""
 import atexit, importlib, signal, sys, time, weakref
 def entry(): return importlib.import_module("workbench.cli.main")
-def interrupt(): signal.raise_signal(signal.SIGINT)
+def interrupt(*_): signal.raise_signal(signal.SIGINT)
 class InterruptAt:
     def __init__(self, name): self.name = name
     def find_spec(self, name, *_):

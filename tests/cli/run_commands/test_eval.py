@@ -193,6 +193,6 @@ def test_a_feature_unknown_to_adk_is_reported(documented_project: CommandLine, m
 def test_the_known_features_equal_those_of_adk() -> None:
     from google.adk.features import FeatureName
 
-    from workbench.cli.doctor_command import ADK_FEATURES
+    from workbench.cli.shared_options import ADK_FEATURES
 
     assert {feature.value for feature in FeatureName} == ADK_FEATURES

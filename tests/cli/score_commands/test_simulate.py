@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.engine.case_run.scenarios import AGENT, CRITERIA, SCRIPT, scenario
+from workbench.engine.workspace import Workspace
 
 SETTINGS = """
 [targets.sample]
@@ -51,6 +53,22 @@ def test_a_conversation_is_printed_with_the_reason_for_its_end(project: CommandL
     ]
     assert "the user has finished · 2 turns · 2 answers of a script" in result.out.splitlines()[-1]
     assert "no API key for gemini-2.5-flash" in result.error
+
+
+def test_ctrl_c_while_a_simulation_starts_stops_it(project: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Workspace.start
+
+    def start_interrupted(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(Workspace, "start", start_interrupted)
+
+    result = project("simulate", "set.evalset.json")
+
+    assert result.status == 130
+    assert "interrupted: stopping; finished results are kept" in result.error
+    assert project("history", "--format", "json").data["runs"][0]["interrupted"]
 
 
 def test_compare_ignores_simulations(project: CommandLine) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from tests.engine.open_documents.files import LIGHTS, make_prompt_edit, make_unsaved_edit, write_set
 from workbench.engine.open_documents import OpenDocuments
+from workbench.model.evalset import Quarantine
 from workbench.store.errors import FileChanged, IsDataset, StoreError
+from workbench.store.evalsets.quarantine import set_quarantine
+from workbench.store.files import get_sidecar_path
 
 
 def test_a_change_on_disk_is_loaded_if_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
@@ -263,3 +268,19 @@ def test_a_changed_dataset_is_reported_once_even_if_it_was_read_first(tmp_path: 
     read_dataset()
 
     assert [documents.find_changed_sets(), documents.find_changed_sets()] == [frozenset({"rows.jsonl"}), frozenset()]
+
+
+@pytest.mark.parametrize("name", [LIGHTS, "rows.jsonl"])
+def test_a_changed_quarantine_is_reported_once(documents: OpenDocuments, path: Path, name: str) -> None:
+    eval_set = path.parent.parent / name
+    if name != LIGHTS:
+        eval_set.write_text('{"eval_id": "a", "prompt": "a"}')
+    with contextlib.suppress(IsDataset):
+        documents.document(name)
+    assert documents.find_changed_sets() == frozenset()
+
+    set_quarantine(eval_set, ["a"], Quarantine(until=date.today()))
+    assert [documents.find_changed_sets(), documents.find_changed_sets()] == [{name}, frozenset()]
+
+    get_sidecar_path(eval_set).unlink()
+    assert [documents.find_changed_sets(), documents.find_changed_sets()] == [{name}, frozenset()]

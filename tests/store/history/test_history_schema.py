@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,6 +106,53 @@ def test_a_read_only_file_is_an_error(history: History) -> None:
 
     with pytest.raises(StoreError, match=r"history\.db: cannot be used: it is read-only"):
         history.begin_run(make_record("r"))
+
+
+@contextlib.contextmanager
+def no_space_left() -> Iterator[None]:
+    """No file can grow, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("was_killed", [False, True], ids=["closed", "with the log of a killed process"])
+def test_a_history_is_read_on_a_full_disk(tmp_path: Path, was_killed: bool) -> None:
+    before, root = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    with History.open(before) as history:
+        history.begin_run(make_record("r"))
+        history.finish_job("r", make_result("a"))
+        if was_killed:
+            shutil.copytree(before, root, ignore=shutil.ignore_patterns("*-shm"))
+    if not was_killed:
+        shutil.copytree(before, root)
+
+    with no_space_left(), History.open(root) as history, History.open(root) as other:
+        assert list(history.results("r")) == list(other.results("r")) == [make_result("a")]
+        with pytest.raises(StoreError, match=r"history\.db: cannot be used: "):
+            history.begin_run(make_record("s"))
+
+    with History.open(root) as history:
+        assert list(history.results("r")) == [make_result("a")]
+
+
+@pytest.mark.needs_permissions
+def test_a_history_is_read_in_a_read_only_folder(tmp_path: Path, history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.close()
+    folder = get_history_file(tmp_path).parent
+    for path in (*folder.iterdir(), folder):
+        path.chmod(path.stat().st_mode & 0o500)
+
+    with History.open(tmp_path) as reader:
+        assert [run.run_id for run in reader.runs()] == ["r"]
+        with pytest.raises(StoreError) as refused:
+            reader.begin_run(make_record("s"))
+    assert history_schema.is_denied(refused.value)
 
 
 @pytest.mark.needs_permissions

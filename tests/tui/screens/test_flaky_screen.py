@@ -126,7 +126,8 @@ async def test_a_case_that_has_not_run_shows_its_quarantine_until_the_user_ends_
 
     async with open_app(project.path, size=(80, 24)) as screen:
         await screen.until("off  ", "⊘ quarantine ")
-        assert screen.text.count("⊘") == 1
+        assert screen.text.count("⊘ quarantine ") == 1
+        await screen.until("2 cases · ⊘ 1 in quarantine")
         await screen.press("j", "j", "j")
         await screen.until("NOT RUN · off", "⊘ quarantined until 2999-01-01: [b]slow")
         await screen.press("alt+q")

@@ -515,6 +515,17 @@ def test_failures_in_quarantine_are_not_called_passed(make_page: Callable[..., P
     assert page.find_line("did not pass") == "did not pass  only 1 case in quarantine"
 
 
+def test_the_title_counts_cases_in_quarantine_also_before_they_run(make_page: Callable[..., Page], make: Any) -> None:
+    page = make_page("a", "b", "c")
+    rows = [make_case_row(make.key(name), "", Quarantine(until=NOW.date())) for name in ("a", "b")]
+    page.state.list_set(ListedSet(SET, "home", (*rows, make_case_row(make.key("c")))))
+    page.report(make.result(make.key("a"), PASSED))
+
+    assert page.render().startswith("3 cases · ⊘ 2 in quarantine · ")
+    page.state.browser.set_cursor(1)
+    assert page.render(width=32).startswith("3 cases · ⊘ 2 in quarantine\n")
+
+
 def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..., Page]) -> None:
     page = make_page("lamp", "fan", "oven")
     assert find_next(page).startswith("r run 3 cases")

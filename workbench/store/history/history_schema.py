@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
-from workbench.store.files import PRIVATE, make_private_folder
+from workbench.store.files import PRIVATE, check_writable, make_private_folder
 
 # Tables, and the migration of older files
 
@@ -252,6 +252,8 @@ _LOG_PAGES = 4_000  # of the log file; SQLite's 1,000 wait for the disk four tim
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # the second: a file in memory cannot grow
+_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 _SENTENCES = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it is read-only",
@@ -299,9 +301,11 @@ def _pop_notice(path: Path) -> str:
 class Database:
     """One connection. Any thread may use it, but only one at a time."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, write_problem: StoreError | None = None) -> None:
+        """`write_problem` says why the file is only read; every transaction raises it."""
         self.path = path
-        self._moves_damaged = True
+        self._write_problem = write_problem
+        self._moves_damaged = write_problem is None
         self._connection = connection
         self._opened = _get_identity(path)
         self.execute = connection.execute
@@ -315,6 +319,8 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Run a transaction: everything is stored or nothing. Raises StoreError."""
+        if self._write_problem is not None:
+            raise self._write_problem
         with self.translate_errors():
             self.execute("BEGIN IMMEDIATE")
             try:
@@ -370,9 +376,34 @@ def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
 def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare = _prepare_history) -> Database:
     """Open the history of a project, or another database beside it; create or migrate it if needed.
 
-    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one is created. Raises StoreError.
+    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one is created. A file that cannot be
+    written, such as on a full disk, is opened for reading. Raises StoreError.
     """
-    path = make_history_folder(root) / file_name
+    path = root / _FOLDER / file_name
+    try:
+        make_history_folder(root)
+        return _open_or_replace(path, prepare)
+    except StoreError as error:
+        if not _is_unwritable(error) or (database := _open_for_reading(path, prepare, error)) is None:
+            raise
+        return database
+
+
+def find_write_problem(root: Path) -> StoreError | None:
+    """Return why the history of a project cannot store results now; None if it can. Nothing is created."""
+    path = get_history_path(root)
+    try:
+        check_writable(path.parent if path.parent.exists() else root)
+        if path.exists():
+            with contextlib.closing(open_database(root)) as database, database.transaction():
+                database.execute("DELETE FROM run WHERE FALSE")  # an error if the file is read-only
+    except StoreError as error:
+        return error
+    return None
+
+
+def _open_or_replace(path: Path, prepare: Prepare) -> Database:
+    """Open a file for reading and writing; replace a damaged one. Raises StoreError."""
     found = _get_identity(path)
     try:
         try:
@@ -385,6 +416,46 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
         return _connect(path, prepare)
     except sqlite3.Error as error:
         raise _to_store_error(path, error) from error
+
+
+def _open_for_reading(path: Path, prepare: Prepare, problem: StoreError) -> Database | None:
+    """Open a file that cannot be written because of `problem`; None if it cannot be read either, or has an old format.
+
+    SQLite cannot create the file of locks that readers of a log need. A log with content was left by a process that was
+    killed: it is read without locks. The option for a database without a log ignores one.
+    """
+    try:
+        has_log = path.with_name(path.name + "-wal").stat().st_size > 0
+    except OSError:
+        has_log = False
+    try:
+        address = f"{path.absolute().as_uri()}?mode=ro&{'vfs=unix-none' if has_log else 'immutable=1'}"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error:
+        return None
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # the index of the log is in memory
+        connection.execute("PRAGMA temp_store = MEMORY")  # the other disk may be full as well
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+        prepare(connection, path)
+    except (sqlite3.Error, StoreError):
+        connection.close()
+        return None
+    except BaseException:  # also on Ctrl-C
+        connection.close()
+        raise
+    return Database(path, connection, write_problem=problem)
+
+
+def _is_unwritable(error: StoreError) -> bool:
+    """True if a file or its folder could not be written, whether or not it can be read."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        code = _get_result_code(cause)
+        if code == sqlite3.SQLITE_CANTOPEN:  # or too many files are open
+            return not os.access(Path(error.path).parent, os.W_OK)
+        return code in (*_FULL, *_DENIED)
+    return isinstance(cause, OSError) and cause.errno in _UNWRITABLE
 
 
 def is_denied(error: StoreError) -> bool:
@@ -471,6 +542,8 @@ def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreError(path, f"another process has locked it for more than {_BUSY_SECONDS:g} s")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
         return StoreError(path, "it is a folder, expected a file")
+    if code == sqlite3.SQLITE_CANTOPEN and os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110
+        return StoreError(path, "cannot be used: no permission to read it")
     if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):
         code = sqlite3.SQLITE_FULL  # a memory-mapped file cannot grow
     return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")

@@ -153,6 +153,10 @@ class ListedSet:
         """Keys of its cases."""
         return [row.case for row in self.cases or () if row.case is not None]
 
+    def count_quarantined(self) -> int:
+        """Count its cases in quarantine, whether they have run or not."""
+        return sum(1 for row in self.cases or () if row.quarantine)
+
     @property
     def state(self) -> str:
         """Why it differs from an ordinary set, in one word; empty if it does not."""

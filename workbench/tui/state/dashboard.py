@@ -340,6 +340,8 @@ class _Group:
 
     def _format_title(self, width: int) -> Line:
         parts = [plural(self._total, "case")]
+        if quarantined := sum(listed.count_quarantined() for listed in self._sets):
+            parts.append(f"{QUARANTINED.symbol} {quarantined:,} in quarantine")
         turns = self._state.browser.count_turns(self._target, self._eval_set)
         if self._total and turns.cases == self._total and turns.turns:
             parts.append(f"{turns.turns:,}+ turns" if turns.open_cases else plural(turns.turns, "turn"))
