@@ -354,6 +354,10 @@ class FakeBackend:
         return
         yield
 
+    async def read_new(self) -> bool:
+        """No other process stores verdicts."""
+        return False
+
     @property
     def saved_files(self) -> FakeBackend:
         return self

@@ -212,8 +212,8 @@ class Verdicts:
             verdicts._left.add(history.list_agent_written_files())
         return verdicts
 
-    def add_new(self, history: History) -> None:
-        """Add verdicts that other processes have stored since. Raises StoreError."""
+    def add_new(self, history: History) -> bool:
+        """Add verdicts that other processes have stored since. Return True if there are any. Raises StoreError."""
         with self._lock:
             known = {_place(verdict) for verdicts in self._by_asked.values() for verdict in verdicts}
             new = [verdict for verdict in reversed(history.last_verdicts()) if _place(verdict) not in known]
@@ -228,6 +228,7 @@ class Verdicts:
             for verdict in new:
                 self._add(_renumber(verdict, self._offset))
             self._left.add(history.list_agent_written_files())
+            return bool(new)
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
         """Add a result that a run has stored."""
@@ -427,11 +428,15 @@ class StoredVerdicts:
                     self._verdicts = Verdicts()
             return self._verdicts
 
-    def read_new(self) -> None:
-        """Add verdicts that other processes have stored. An unreadable history adds nothing."""
+    def read_new(self) -> bool:
+        """Add verdicts that other processes have stored. Return True if there are any.
+
+        An unreadable history adds nothing.
+        """
         verdicts = self.read()
         with contextlib.suppress(StoreError), History.open(self._root) as history:
-            verdicts.add_new(history)
+            return verdicts.add_new(history)
+        return False
 
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
         """Add stored verdicts."""

@@ -554,9 +554,9 @@ class Workspace:
         """Open the stored results for reading; the caller closes them. Raises StoreError."""
         return History.open(self.root)
 
-    def read_new_verdicts(self) -> None:
-        """Add to `verdicts` those that other processes have stored since."""
-        self._verdicts.read_new()
+    def read_new_verdicts(self) -> bool:
+        """Add to `verdicts` those that other processes have stored since. Return True if there are any."""
+        return self._verdicts.read_new()
 
     @property
     def libraries(self) -> InstalledLibraries:

@@ -15,6 +15,7 @@ from textual.app import App
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = 1.0  # seconds between two messages, because many cases take long to show
 _CALM = 0.3  # seconds without another change before the check begins
+_LOOK = 5.0  # seconds between two looks for verdicts of other processes
 _CHUNK = 500  # cases that are looked up before key presses are processed
 
 
@@ -56,7 +58,9 @@ class VerdictController(Controller):
         super().__init__(widget, context)
         self._on_save = on_save
         self._pending: set[str] = set()  # eval sets
+        self._check_worker: Worker[None] | None = None
         self._observer: Worker[None] | None = None
+        self._timer: Timer | None = None
 
     def check(self, eval_sets: Collection[str] | None = None) -> None:
         """Check the verdicts of these eval sets, by default of all. Do nothing under watch, which checks itself."""
@@ -66,7 +70,7 @@ class VerdictController(Controller):
         self._pending.update(
             {each.relative for each in self.state.browser.file_sets} if eval_sets is None else eval_sets
         )
-        self._check()
+        self._check_worker = self._check()
 
     @background(group="check_verdicts", exclusive=True)
     async def _check(self) -> None:
@@ -95,13 +99,18 @@ class VerdictController(Controller):
         self._pending.clear()
 
     def observe_saves(self) -> None:
-        """Check after each save, until `stop_observing`."""
+        """Check after each save, and after runs of other processes, until `stop_observing`."""
         self._observer = self._observe()
+        if self._timer is None:
+            self._timer = self.widget.set_interval(_LOOK, self._look_for_verdicts)
+        self._timer.resume()
 
     def stop_observing(self) -> None:
         """Leave the files to the watch."""
         if self._observer is not None:
             self._observer.cancel()
+        if self._timer is not None:
+            self._timer.pause()
 
     async def close(self) -> None:
         """Stop observing, and wait until no thread of the observer is left."""
@@ -115,6 +124,14 @@ class VerdictController(Controller):
         # A history that cannot be read was reported already. F5 and the next start check without observing.
         with contextlib.suppress(StoreError, OSError):
             await self.backend.saved_files.observe(self._check_after_save)
+
+    @background(group="read_verdicts", exclusive=True)
+    async def _look_for_verdicts(self) -> None:
+        if self._check_worker is not None and not self._check_worker.is_finished:
+            return  # the next look finds them: a check would begin again and again while another program runs cases
+        with contextlib.suppress(StoreError):  # as above
+            if await self.backend.verdict_check.read_new():
+                self.check()
 
     def learn_dependencies(self) -> None:
         """Observe the files soon that runs have used since."""
