@@ -239,16 +239,19 @@ class DecisionService:
         return next(iter(self.decide([job])), None)
 
     def decide_finished(self, job: JobKey) -> Decision | None:
-        """Decide on a job that has just ended; None if it is not in the plan.
+        """Decide on a job that has just ended, as if its result was shown already; None if it is not in the plan.
 
         If it seems to be stale, look at the files again: the job may have made a folder that was missing before.
         """
-        found = self.decide_one(job)
-        if found is None or found.action is Action.NOTHING:
-            return found
         with self._lock:
-            self.selector.forget()
-        return self.decide_one(job)
+            planned = self.jobs.get(job)
+            if planned is None:
+                return None
+            found = self.selector.decide(job, planned)
+            if found.action is not Action.NOTHING:
+                self.selector.forget()
+                found = self.selector.decide(job, planned)
+            return found
 
     def is_self_inflicted(self, change: FileChange) -> bool:
         """Return True if agents wrote all of a change while they ran."""

@@ -288,6 +288,8 @@ class Selector:
         """Decide on a job without a current verdict. The reasons are what changed since the verdict that is `shown`."""
         reasons = self._find_reasons(newest, planned)
         if not reasons:  # the result is no verdict, and nothing has changed since
+            if shown is not newest and (since_shown := self._find_reasons(shown, planned)):
+                return Decision(job, planned, Action.RUN, since_shown, newest)
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
             return Decision(job, planned, Action.RUN, (Reason(Why.TAINTED),), newest)

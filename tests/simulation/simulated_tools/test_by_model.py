@@ -212,6 +212,7 @@ def test_answers_of_the_model_are_recorded_and_replayed(project: Project, model:
 
     assert get_responses(replayed) == get_responses(recorded)
     assert get_responses(replayed, "two") == get_responses(recorded, "two")
-    assert len(model.calls) == asked == 3
+    assert len(model.calls) == asked
+    assert asked in (2, 3)  # both cases ask the same: the later one may get the stored answer
     blocks = list(Recording(file).iter_part(CallKind.JUDGES, RecordedRequest))
     assert [(block.job and block.job.case.eval_id, len(block.calls)) for block in blocks] == [("one", 2), ("two", 1)]

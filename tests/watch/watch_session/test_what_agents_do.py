@@ -340,6 +340,22 @@ async def test_a_hanging_case_runs_again_when_the_hanging_function_is_edited(fol
         assert mended.verdicts["down"] == "PASSED"
 
 
+async def test_a_case_that_hangs_again_after_an_undo_runs_again(folder: Folder) -> None:
+    """The stored timeout is no verdict that could replace the shown one."""
+    quick = (folder.root / "tools.py").read_text()
+    slow = quick.replace("def lower(text):", "def lower(text):\n    while True: pass")
+    async with watch_project(folder.root, timeout_seconds=1.0) as watch:
+        await watch.wait_until_quiet()
+        assert (await watch.apply(lambda: folder.write("tools.py", slow))).verdicts == {"down": "ERROR"}
+        assert (await watch.apply(lambda: folder.write("tools.py", quick))).stored_verdicts == {"down": "PASSED"}
+
+        again = await watch.apply(lambda: folder.write("tools.py", slow))
+
+        assert again.verdicts == {"down": "ERROR"}
+        assert again.change.reason == "tools.py: lower() changed"
+        assert len([event for event in again.events if isinstance(event, WatchRunStarted)]) == 1
+
+
 async def test_a_case_whose_process_died_runs_again_only_after_a_change(folder: Folder) -> None:
     original_text = (folder.root / "tools.py").read_text()
     async with watch_project(folder.root) as watch:
