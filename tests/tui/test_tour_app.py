@@ -71,6 +71,16 @@ def list_keys(screen: Driver) -> list[str]:
     return [piece.text for line in lines[1:] for piece in line if piece.style is Style.TAB]
 
 
+async def _read_settled_panel(screen: Driver) -> Any:
+    """Return the lines of the panel once they stay: a save makes a verdict stale until it is checked."""
+    panel, same = None, 0
+    while same < 6:
+        await screen.pilot.pause(0.05)
+        before, panel = panel, screen.app.screen_stack[0].query_one(TourPanel)._lines
+        same = same + 1 if panel == before else 0
+    return panel
+
+
 async def follow(screen: Driver, *, until: str) -> list[str]:
     """Press the first key that the panel names until it shows a text; return the keys."""
     pressed: list[str] = []
@@ -79,10 +89,12 @@ async def follow(screen: Driver, *, until: str) -> list[str]:
     while time.monotonic() < deadline:
         if until in screen.text:
             return pressed
-        panel, keys = screen.app.screen_stack[0].query_one(TourPanel)._lines, list_keys(screen)
+        panel = await _read_settled_panel(screen)
+        keys = list_keys(screen)
         if keys:
             if keys[0] == "enter" and "Change a word" in screen.text:
                 await screen.press("!")
+                await screen.until("device_1.!")
             await screen.press(keys[0])
             pressed.append(keys[0])
         for _ in range(200):  # a run and a save take a moment

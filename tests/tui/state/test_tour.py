@@ -112,6 +112,20 @@ def test_a_verdict_that_the_save_of_the_step_before_makes_stale_is_no_edit() -> 
     assert here.name == "edit"
 
 
+def test_an_edit_is_not_done_between_typing_and_its_place_in_the_case() -> None:
+    """The save of the step before may come after the begin of this one."""
+    here = Tour("edit")
+    saved = replace(AFTER_ACCEPT, saved_at=3)
+
+    for view in (AFTER_ACCEPT, saved, replace(saved, is_typing=True), saved):
+        here.observe(view)
+    assert here.name == "edit"
+
+    for view in (replace(saved, is_edited=True), replace(saved, saved_at=4)):
+        here.observe(view)
+    assert here.name == "watch"
+
+
 def test_an_edit_that_was_undone_is_not_done() -> None:
     here = Tour("edit")
 

@@ -320,6 +320,11 @@ def _is_begun(now: View, begin: View) -> bool:
     return now.is_typing or bool(begin.stale) or (now.is_edited and not begin.is_edited)
 
 
+def _is_applied(now: View, _: View) -> bool:
+    """True if the user's edit is in the case. Between the end of typing and that, nothing is typed or edited."""
+    return 0 in now.seen and not now.is_typing and (now.is_edited or bool(now.stale))
+
+
 def _is_saved(now: View, begin: View) -> bool:
     """True if an edit is in the file, perhaps since an earlier session."""
     return not now.is_edited and (now.saved_at != begin.saved_at or bool(now.stale))
@@ -342,7 +347,7 @@ STEPS = (
         lambda now, begin: now.failing <= begin.failing and now.stale <= begin.stale,
         sights=(lambda now, begin: not now.failing <= begin.failing,),
     ),
-    TourStep("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_begun, _is_saved)),
+    TourStep("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_begun, _is_applied, _is_saved)),
     TourStep("watch", "Turn the watch on", _hint_watch, lambda now, _: now.watch is WatchMode.ON),
     TourStep(
         "rerun",
@@ -387,7 +392,9 @@ class Tour:
         if step is None:
             return
         begin = self._begin = self._begin or view
-        self._seen.update(number for number, holds in enumerate(step.sights) if holds(view, begin))
+        for number, holds in enumerate(step.sights):
+            if holds(replace(view, seen=frozenset(self._seen)), begin):
+                self._seen.add(number)
         if len(self._seen) == len(step.sights) and step.is_done(view, begin):
             self.skip()
             self._begin = view
