@@ -134,6 +134,20 @@ def test_an_installation_is_left_to_the_watcher_of_the_project(library: WatchedL
     library.wait_for("__init__.py")
 
 
+def test_a_package_that_is_added_during_an_installation_costs_no_time(library: WatchedLibrary) -> None:
+    library.start()
+    library.is_installing = True
+    (library.path / "__init__.py").write_text("A = 2\n")
+    time.sleep(0.3)
+    library.watcher.add([Package(str(library.folder), "other")])
+    before = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - before < 0.5
+
+    library.is_installing = False
+    library.wait_for("__init__.py")
+
+
 def test_a_replaced_folder_is_watched_again(library: WatchedLibrary) -> None:
     library.start()
 

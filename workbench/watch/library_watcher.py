@@ -138,6 +138,7 @@ class LibraryWatcher:
     def _report_when_quiet(self, changed: set[str]) -> None:
         first = time.monotonic()
         while not self._stopped:
+            self._wakeup.clear()  # packages that were added meanwhile are noticed afterwards
             more = self._wait(_QUIET) if self._listener is not None else set()
             if not more and not self._is_busy():
                 break
