@@ -20,6 +20,7 @@ from workbench.model.identity import CaseKey, Dependencies, Dependency, Dependen
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
+from workbench.store.files import Signature, read_signature
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import AgentWrittenFile, StoredVerdict
 from workbench.store.history.history_schema import get_history_path
@@ -415,6 +416,9 @@ class StoredVerdicts:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._verdicts: Verdicts | None = None
+        self._own_runs: set[str] = set()
+        self._seen_files: list[Signature] = []
+        self._seen_result: int | None = None  # the newest one of another process
         self._lock = threading.Lock()
 
     def read(self) -> Verdicts:
@@ -423,6 +427,7 @@ class StoredVerdicts:
             if self._verdicts is None:
                 if get_history_path(self._root).exists():
                     with History.open(self._root) as history:
+                        self._seen_result = history.find_newest_result(self._own_runs)
                         self._verdicts = Verdicts.read(history)
                 else:
                     self._verdicts = Verdicts()
@@ -438,11 +443,28 @@ class StoredVerdicts:
             return verdicts.add_new(history)
         return False
 
+    def look_for_new(self) -> bool:
+        """As `read_new`, but read little if no other process has stored a result since the last call."""
+        path = get_history_path(self._root)
+        files = [read_signature(path), read_signature(path.with_name(f"{path.name}-wal"))]
+        if not files[0] or files == self._seen_files:
+            return False
+        self._seen_files, verdicts = files, self.read()
+        with contextlib.suppress(StoreError), History.open(self._root) as history:
+            with self._lock:
+                own_runs = frozenset(self._own_runs)
+            newest = history.find_newest_result(own_runs)
+            if newest != self._seen_result:
+                self._seen_result = newest
+                return verdicts.add_new(history)
+        return False
+
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
-        """Add stored verdicts."""
+        """Add stored verdicts of this process."""
         with self._lock:  # a concurrent read has them already, or they are added now
-            if self._verdicts is not None:
-                for verdict, result in stored:
+            for verdict, result in stored:
+                self._own_runs.add(verdict.job.run_id)
+                if self._verdicts is not None:
                     self._verdicts.add(verdict, result)
 
     def left_by_agents(self) -> LeftByAgents:

@@ -558,6 +558,10 @@ class Workspace:
         """Add to `verdicts` those that other processes have stored since. Return True if there are any."""
         return self._verdicts.read_new()
 
+    def look_for_new_verdicts(self) -> bool:
+        """As `read_new_verdicts`, but cheap if other processes have stored nothing since the last call."""
+        return self._verdicts.look_for_new()
+
     @property
     def libraries(self) -> InstalledLibraries:
         """The state of the installed libraries that agents use."""

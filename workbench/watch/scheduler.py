@@ -223,11 +223,12 @@ class DecisionService:
         self._shown = shown
         self._lock = threading.Lock()
 
-    def decide_all(self) -> list[Decision]:
-        """Decide on every job, looking at all files again."""
+    def decide_all(self, *, prefers_shown: bool = True) -> list[Decision]:
+        """Decide on every job, looking at all files again. Without `prefers_shown`, the newest current verdicts win."""
+        shown = self._shown if prefers_shown else {}
         with self._lock:
             self.selector.forget()
-            return [self._decide(job, planned) for job, planned in self.jobs.items()]
+            return [self.selector.decide(job, planned, shown=shown) for job, planned in self.jobs.items()]
 
     def decide(self, jobs: Iterable[JobKey]) -> list[Decision]:
         """Decide on those of these jobs that are in the plan, by the last look at the files."""

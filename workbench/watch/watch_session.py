@@ -251,6 +251,7 @@ def _identify_file(status: os.stat_result) -> FileId:
 _BATCH_DELAY = 0.01  # seconds in which reruns are collected for one run
 _TURN_INTERVAL = 0.1  # seconds between two checks whether another watch still runs cases
 _DAY_CHECK_INTERVAL = 30.0  # seconds between two looks at the date
+_HISTORY_CHECK_INTERVAL = 2.0  # seconds between two looks at the stored results of other programs
 
 
 class WatchSession:
@@ -403,6 +404,7 @@ class WatchSession:
             await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
             await self._process(None)
             self._run_task(self._watch_days())
+            self._run_task(self._watch_history())
             async for change in watcher.changes():
                 await self._on_change(change)
 
@@ -414,6 +416,16 @@ class WatchSession:
             if date.today() != day and not self._is_root_missing:
                 day = date.today()
                 await self._report_quarantines()
+
+    async def _watch_history(self) -> None:
+        """Report verdicts that other programs store, such as a run in another terminal."""
+        while True:
+            await asyncio.sleep(_HISTORY_CHECK_INTERVAL)
+            if self._active or self._manual_runs or self._is_root_missing:  # the next look finds them
+                continue
+            if await self._off_loop(self._workspace.look_for_new_verdicts):
+                await self._refresh_verdicts()
+                await self._settle()
 
     async def _report_quarantines(self) -> None:
         async with self._lock:
@@ -511,7 +523,7 @@ class WatchSession:
 
     async def _refresh_verdicts(self) -> None:
         async with self._lock:
-            decisions = await self._off_loop(self._decisions.decide_all)
+            decisions = await self._off_loop(lambda: self._decisions.decide_all(prefers_shown=False))
             self._reporter.report_decisions(decisions, (), held=self._scheduler.held)
             await self._scheduler.report_reused(decisions)
 

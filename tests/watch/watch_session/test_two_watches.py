@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,24 @@ async def test_a_second_watch_takes_over_the_verdicts_of_the_first(folder: Folde
 
         single_round = await one.apply(lambda: folder.write("agent.py", AGENT + "len('a')\n"))
         assert single_round.verdicts == all_passed
+
+
+async def test_a_run_of_another_program_shows_its_verdicts(folder: Folder) -> None:
+    async with watch_project(folder.root) as one:
+        await one.wait_until_quiet()
+        before = {job: key.run_id for job, key in one.session._reporter.shown.items()}
+        one.events.clear()
+
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "workbench", "run", str(folder.root), stdout=asyncio.subprocess.DEVNULL
+        )
+        await other.wait()
+        seen = await one.wait_until_quiet()
+
+        after = {job: key.run_id for job, key in one.session._reporter.shown.items()}
+        assert before.keys() == after.keys() and set(before.values()).isdisjoint(after.values())
+        assert seen.verdicts == {}, "the watch ran nothing again"
+        assert seen.stored_verdicts == dict.fromkeys(["up_1", "up_2", "down"], "PASSED")
 
 
 async def test_a_history_recreated_by_another_process_is_not_mistaken_for_the_old_one(folder: Folder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -549,6 +550,16 @@ class History(RunTable):
         unjudged = self._read_rows(f"SELECT {VERDICT} FROM unjudged_detail", (), read_verdict)
         judged = self._read_rows(LATEST_VERDICTS, (_VERDICTS_KEPT,), read_verdict)
         return [*(each._replace(is_judged=False) for each in unjudged), *judged]
+
+    def find_newest_result(self, ignored_runs: Collection[str]) -> int | None:
+        """Return the number of the newest result, those of the ignored runs left out; None if there is none."""
+        query = """
+            SELECT id FROM job WHERE run NOT IN (SELECT id FROM run WHERE run_id IN (SELECT value FROM json_each(?)))
+            ORDER BY id DESC LIMIT 1
+        """
+        with self._database.translate_errors():
+            found = self._database.execute(query, (json.dumps([*ignored_runs]),)).fetchone()
+        return None if found is None else found[0]
 
     def list_verdicts(self, case: CaseKey) -> list[StoredVerdict]:
         """Return all results of a case that were scored and have not been forgotten, newest first."""

@@ -299,7 +299,6 @@ class VerdictCheck:
 
     def __init__(self, call: WorkspaceCall) -> None:
         self._call = call
-        self._seen: tuple[tuple[int, int], ...] = ()
 
     async def read_new(self) -> bool:
         """Read the verdicts that other processes have stored since the last call. Return True if there are any.
@@ -307,8 +306,7 @@ class VerdictCheck:
         Raises StoreError.
         """
         workspace = await self._call(lambda workspace: workspace)
-        before, self._seen = self._seen, await run_in_own_thread(lambda: _look_at_history(workspace.root))
-        return self._seen != before and await run_in_own_thread(workspace.read_new_verdicts)
+        return await run_in_own_thread(workspace.look_for_new_verdicts)
 
     async def check(self, shown: VerdictLocations) -> AsyncIterator[CheckedVerdicts]:
         """Check these verdicts. Skip cases that cannot be planned. Raises StoreError."""
@@ -324,17 +322,6 @@ class VerdictCheck:
                     break
                 checker = checker or await run_in_own_thread(lambda: _Checker(workspace))
                 yield await run_in_own_thread(lambda c=checker, j=jobs: c.check(j, shown))  # type: ignore[misc]
-
-
-def _look_at_history(root: Path) -> tuple[tuple[int, int], ...]:
-    """Return time and size of the stored results and of their log, as far as these files exist."""
-    found = []
-    for end in ("", "-wal"):
-        with suppress(OSError):
-            path = get_history_path(root)
-            there = path.with_name(path.name + end).stat()
-            found.append((there.st_mtime_ns, there.st_size))
-    return tuple(found)
 
 
 class _Checker:
