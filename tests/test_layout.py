@@ -134,14 +134,15 @@ def test_each_module_has_tests_of_its_name() -> None:
 
 
 def test_test_modules_import_nothing_from_each_other() -> None:
-    """Expect shared helpers in `conftest.py` or in a module of their own."""
+    """Expect shared helpers in a module of their own, or in the `conftest.py` of the folder or of one above it."""
     tests = Path(__file__).parent
     found = set()
     for path in tests.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("tests")):
                 names = (node.module or "").split(".")[-1], *(alias.name for alias in node.names)
-                if any(name.startswith("test_") for name in names):
+                is_foreign = tests.parent.joinpath(*(node.module or "").split(".")[:-1]) not in path.parents
+                if any(name.startswith("test_") for name in names) or (names[0] == "conftest" and is_foreign):
                     found.add(f"{path.relative_to(tests)}:{node.lineno}")
 
     assert found == set()

@@ -6,12 +6,14 @@ import json
 import multiprocessing
 import random
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.store.full_disk import no_space_left
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store import model_answers
 from workbench.store.errors import StoreError
@@ -288,6 +290,19 @@ def test_a_store_that_grew_too_large_drops_what_was_not_used_for_longest(
 
     assert kept == list(range(30 - len(kept), 30))
     assert 5 <= len(kept) <= 10
+
+
+def test_texts_are_read_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_answers, "_USE_NOTED_AFTER", -1.0)
+    job = make_job()
+    with closing(RecordingStore(tmp_path)) as store:
+        store.write(job, make_recording(job, "answer"), name="prompt")
+
+    with no_space_left(), closing(RecordingStore(tmp_path)) as store:
+        assert list(store.read(job)) == [make_recording(job, "answer")]
+        assert store.list_jobs() == {job}
+        with pytest.raises(StoreError, match=r"recordings\.db: cannot be used: "):
+            store.write(job, make_recording(job, "other"), name="other")
 
 
 def test_all_texts_but_those_of_some_keys_are_deleted(tmp_path: Path) -> None:

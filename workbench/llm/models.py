@@ -636,7 +636,7 @@ class Cache:
 
     async def get(self, request: ModelRequest) -> ModelReply | None:
         """Return the cached reply to a request."""
-        text = await self._run_off_loop(lambda store: store.get(request.key))
+        text = await self._run_off_loop(lambda store: store.get(request.key), reads=True)
         if text is None:
             return None
         try:
@@ -656,17 +656,21 @@ class Cache:
         await closing
 
     # `action` makes keys and texts off the loop: those of a thousand requests would block it.
-    async def _run_off_loop(self, action: Callable[[ReplyStore], T]) -> T | None:
+    async def _run_off_loop(self, action: Callable[[ReplyStore], T], *, reads: bool = False) -> T | None:
         found = None
-        if self._trouble is None and not self._is_closed:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action)
+        if self._may_try(reads=reads) and not self._is_closed:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action, reads)
         if self._trouble is not None and not self._is_trouble_reported:
             self._is_trouble_reported = True
             self._warn(f"answers of models are not cached: {self._trouble}")
         return found
 
-    def _run_action(self, action: Callable[[ReplyStore], T]) -> T | None:
-        if self._trouble is not None:
+    def _may_try(self, *, reads: bool) -> bool:
+        """A file that cannot be written, as on a full disk, is still read."""
+        return self._trouble is None or (reads and self._store is not None)
+
+    def _run_action(self, action: Callable[[ReplyStore], T], reads: bool) -> T | None:
+        if not self._may_try(reads=reads):
             return None
         try:
             if self._store is None:
@@ -674,6 +678,8 @@ class Cache:
             return action(self._store)
         except StoreError as error:
             self._trouble = error  # the next call that is not cancelled reports it
+            if reads:
+                self._close()
             return None
 
     def _close(self) -> None:

@@ -58,9 +58,7 @@ class ReplyStore:
             if row is None:
                 return None
             data, used_at = row
-            now = time.time()
-            if now - used_at > _USE_NOTED_AFTER:
-                self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, key))
+            self._note_use(key, used_at)
             return zlib.decompress(data).decode()
 
     def put(self, key: str, text: str) -> None:
@@ -73,10 +71,15 @@ class ReplyStore:
         """Return the texts whose keys begin so, the newest first. Raises StoreError."""
         with self._database.translate_errors():
             rows = self._database.execute(f"SELECT key, data, used_at FROM reply {_NEWEST}", _range(begin)).fetchall()
-            now = time.time()
-            if rows and now - rows[0][2] > _USE_NOTED_AFTER:
-                self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, rows[0][0]))
+            if rows:
+                self._note_use(rows[0][0], rows[0][2])
         return [zlib.decompress(data).decode() for _, data, _ in rows]
+
+    def _note_use(self, key: str, used_at: float) -> None:
+        now = time.time()
+        if now - used_at > _USE_NOTED_AFTER:
+            with contextlib.suppress(sqlite3.OperationalError):  # a file that can only be read is enough
+                self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, key))
 
     def drop_older(self, begin: str, *, keep: int) -> None:
         """Delete all but the newest texts whose keys begin so. Raises StoreError."""
@@ -120,8 +123,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     columns = "key TEXT PRIMARY KEY, data BLOB NOT NULL, used_at REAL NOT NULL"
     connection.execute(f"CREATE TABLE IF NOT EXISTS reply ({columns}) WITHOUT ROWID")
     connection.execute("CREATE INDEX IF NOT EXISTS reply_by_use ON reply (used_at)")
-    outdated = f"SELECT key FROM reply ORDER BY used_at DESC LIMIT -1 OFFSET {_MAX_REPLIES}"
-    connection.execute(f"DELETE FROM reply WHERE key IN ({outdated})")
+    if connection.execute("SELECT count(*) FROM reply").fetchone()[0] > _MAX_REPLIES:  # the file may be read-only
+        outdated = f"SELECT key FROM reply ORDER BY used_at DESC LIMIT -1 OFFSET {_MAX_REPLIES}"
+        connection.execute(f"DELETE FROM reply WHERE key IN ({outdated})")
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

@@ -16,6 +16,7 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, HttpResponse, Server, gemini, gemini_error, run_server
+from tests.store.full_disk import no_space_left
 from workbench.llm.model_replay import (
     CaseRequests,
     RecordedRequest,
@@ -307,6 +308,20 @@ async def test_a_broken_cache_warns_once_and_loses_no_reply(
 
     assert len(warnings) == 1
     assert "answers of models are not cached" in warnings[0]
+
+
+async def test_cached_replies_are_used_on_a_full_disk(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("yes"))
+    await open_models(server, replies=Cache(tmp_path, warn=pytest.fail)).ask(request("known"))
+    warnings: list[str] = []
+    models = open_models(server, replies=Cache(tmp_path, warn=warnings.append))
+
+    with no_space_left():
+        replies = [await models.ask(request(text)) for text in ("known", "new", "known")]
+
+    assert [reply.text for reply in replies] == ["yes", "yes", "yes"]
+    assert [reply.cached for reply in replies] == [True, False, True]
+    assert len(warnings) == 1
 
 
 async def test_a_cancelled_write_does_not_damage_the_cache(tmp_path: Path) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.store.full_disk import no_space_left
 from tests.store.history.conftest import make_record, make_result
 from workbench.store.errors import DamagedFile, StoreError
 from workbench.store.history import history_schema
@@ -106,17 +104,6 @@ def test_a_read_only_file_is_an_error(history: History) -> None:
 
     with pytest.raises(StoreError, match=r"history\.db: cannot be used: it is read-only"):
         history.begin_run(make_record("r"))
-
-
-@contextlib.contextmanager
-def no_space_left() -> Iterator[None]:
-    """No file can grow, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("was_killed", [False, True], ids=["closed", "with the log of a killed process"])
