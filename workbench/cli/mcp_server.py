@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
 from workbench.cli.console import WRONG
@@ -74,9 +74,13 @@ _MOST_CHARACTERS = 100_000
 P = ParamSpec("P")
 T = TypeVar("T")
 What = Annotated[
-    list[str], Field(description="Eval sets (paths relative to the project), folders or agents. Empty: the project.")
+    list[str],
+    Field(
+        description="Eval sets (paths relative to the project), folders or agents; SET:CASE for one case. Empty: the "
+        "project."
+    ),
 ]
-Cases = Annotated[list[str], Field(description="Only cases with these names. Empty: all.")]
+Cases = Annotated[list[str], Field(description="Only cases with these names, without their eval set. Empty: all.")]
 EvalSet = Annotated[str, Field(description="An eval set, as `list_eval_sets` names it.")]
 Case = Annotated[str, Field(description="The name of a case, as `list_cases` gives it.")]
 # A text parameter is `str` and nothing else: the SDK parses JSON in the text of any other type.
@@ -545,17 +549,32 @@ _EDITS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 
 
 class _StrictServer(MCPServer):  # type: ignore[misc]
-    """Refuses arguments that a tool does not have: the SDK ignores them, and `run_cases` would run everything."""
+    """Refuses arguments that a tool does not have: the SDK ignores them, and `run_cases` would run everything.
+
+    Each wrong value gets one line.
+    """
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
-        """Call a tool, if it has all these arguments."""
+        """Call a tool, if it has all these arguments. Raises ToolError."""
         for tool in await self.list_tools():
             known = tool.input_schema["properties"] if tool.name == name else arguments
             for argument in arguments:
                 if argument not in known:
                     has = ", ".join(known) or "none"
                     raise ToolError(f"{name} has no argument {shorten(repr(argument), _LONGEST_LINE)}; it has: {has}")
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError("\n".join(f"{name}: {fault}" for fault in _list_faults(error.__cause__))) from None
+            raise
+
+
+def _list_faults(error: ValidationError) -> Iterator[str]:
+    for fault in error.errors(include_url=False):
+        argument = ".".join(map(str, fault["loc"]))
+        found = "" if fault["type"] == "missing" else f", got {shorten(repr(fault['input']), _LONGEST_LINE)}"
+        yield f"{argument}: {fault['msg'][:1].lower()}{fault['msg'][1:]}{found}"
 
 
 class ProjectServer:
