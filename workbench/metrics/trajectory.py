@@ -35,7 +35,7 @@ from workbench.metrics.call_matching import (
     read_rules,
     replace_unknown_arguments,
 )
-from workbench.metrics.case_view import Turn
+from workbench.metrics.case_view import Turn, canonical
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
 from workbench.model.criteria import Criterion
 from workbench.model.results import MetricResult, Score
@@ -171,7 +171,7 @@ def forgives_difference(metric: MetricResult, difference: Difference, comparison
     if "tool_name" in details:  # the metric scores whether this tool was called at all
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENT_KINDS:
-        return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
+        return bool(details.get("ignore_args")) or _do_arguments_match(metric, difference, comparison)
     return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
 
 
@@ -184,13 +184,14 @@ def _find_match_type(metric: MetricResult) -> str:
     return metric.name
 
 
-def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Return whether the two calls are equal by the rules for arguments."""
+def _do_arguments_match(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
+    """Return whether the two calls are equal in the form of the metric, by its rules for arguments if it has any."""
     expected, actual = difference.expected_call, difference.actual_call
-    if "args_match" not in details or comparison is None or expected is None or actual is None:
+    if comparison is None or expected is None or actual is None:
         return False
-    options = Options(Criterion(metric="", options={"args_match": details["args_match"]}))
-    rules = read_argument_rules(options)
+    form = python_form if metric.name in _COMPARED_AS_PYTHON else canonical
+    options = Options(Criterion(metric="", options={"args_match": metric.details.get("args_match", "exact")}))
+    rules = read_argument_rules(options, form)
     expected_call, actual_call = comparison.expected.calls[expected], comparison.actual.calls[actual]
     try:
         return rules is not None and rules.fits(ToolCall(*actual_call), ToolCall(*expected_call))
@@ -468,6 +469,9 @@ _AGENTEVALS_METRICS = (
 
 
 METRICS = (*_ADK_METRICS, *_VERTEX_METRICS, *_AGENTEVALS_METRICS)
+
+_COMPARED_AS_PYTHON = frozenset(definition.info.name for definition in (*_ADK_METRICS, *_AGENTEVALS_METRICS))
+"""The metrics that compare arguments in `python_form`."""
 
 
 # Evaluators with the names and arguments of agentevals 0.0.9.
