@@ -103,7 +103,7 @@ async def test_a_long_wait_or_an_empty_account_stops_further_requests(
     serve: Serve, open_models: OpenModels, refusal: HttpResponse, reason: str, model: str
 ) -> None:
     server, messages = serve(lambda _: refusal), list[str]()
-    models, account = open_models(server), Account(stopped=messages.append)
+    models, account = open_models(server), Account(on_stop=messages.append)
 
     for _ in range(2):
         with pytest.raises(ModelError):

@@ -51,7 +51,7 @@ def collect_causes(comparisons: tuple[DialectComparison, ...]) -> set[str]:
 def test_the_four_rules_of_agentevals_give_their_scores(
     actual: str, expected: str, strict: int, unordered: int, subset: int, superset: int
 ) -> None:
-    scores = collect_scores(compare_turns((make_calls(actual), make_calls(expected))).whole)
+    scores = collect_scores(compare_turns((make_calls(actual), make_calls(expected))).whole_case)
 
     assert [scores[f"agentevals {rule}"] for rule in ("strict", "unordered", "subset", "superset")] == [
         strict,
@@ -127,8 +127,8 @@ def test_no_cause_is_given_if_all_dialects_agree() -> None:
 
     assert case_dialects.disagreements == 0
     assert (
-        collect_scores(case_dialects.whole)["ADK IN_ORDER"]
-        == collect_scores(case_dialects.whole)["Vertex in_order_match"]
+        collect_scores(case_dialects.whole_case)["ADK IN_ORDER"]
+        == collect_scores(case_dialects.whole_case)["Vertex in_order_match"]
         == 1
     )
 
@@ -136,45 +136,45 @@ def test_no_cause_is_given_if_all_dialects_agree() -> None:
 def test_duplicate_calls_separate_the_two_ways_of_counting() -> None:
     case_dialects = compare_turns((make_calls("a"), make_calls("aa")))
 
-    whole_scores = collect_scores(case_dialects.whole)
+    whole_scores = collect_scores(case_dialects.whole_case)
     assert whole_scores["Vertex any_order_match one for one"] == 0
     assert whole_scores["Vertex any_order_match by membership"] == 1
     assert (whole_scores["Vertex recall one for one"], whole_scores["Vertex recall by membership"]) == (0.5, 1)
-    assert collect_causes(case_dialects.whole) == {DUPLICATES}
+    assert collect_causes(case_dialects.whole_case) == {DUPLICATES}
 
 
 def test_only_adk_distinguishes_absent_from_empty_arguments() -> None:
     case_dialects = compare_turns(([("a", {})], [("a", None)]))
 
-    whole_scores = collect_scores(case_dialects.whole)
+    whole_scores = collect_scores(case_dialects.whole_case)
     assert (whole_scores["ADK EXACT"], whole_scores["Vertex exact_match"], whole_scores["agentevals strict"]) == (
         0,
         1,
         1,
     )
-    assert collect_causes(case_dialects.whole) == {ABSENT_ARGUMENTS}
+    assert collect_causes(case_dialects.whole_case) == {ABSENT_ARGUMENTS}
 
 
 def test_only_vertex_distinguishes_true_from_1() -> None:
     case_dialects = compare_turns(([("a", {"x": True})], [("a", {"x": 1})]))
 
-    whole_scores = collect_scores(case_dialects.whole)
+    whole_scores = collect_scores(case_dialects.whole_case)
     assert (whole_scores["ADK EXACT"], whole_scores["Vertex exact_match"], whole_scores["agentevals strict"]) == (
         1,
         0,
         1,
     )
-    assert collect_causes(case_dialects.whole) == {PYTHON_EQUALITY}
+    assert collect_causes(case_dialects.whole_case) == {PYTHON_EQUALITY}
 
 
 def test_agentevals_compares_all_turns_as_one_trajectory() -> None:
     case_dialects = compare_turns((make_calls("a"), make_calls("b")), (make_calls("b"), make_calls("a")))
 
-    whole_scores = collect_scores(case_dialects.whole)
+    whole_scores = collect_scores(case_dialects.whole_case)
     assert whole_scores["agentevals superset"] == 1
     assert whole_scores["agentevals strict"] == 0
     assert whole_scores["ADK ANY_ORDER"] == 0
-    assert collect_causes(case_dialects.whole) == {WHOLE_CONVERSATION}
+    assert collect_causes(case_dialects.whole_case) == {WHOLE_CONVERSATION}
     assert all(not comparison.causes for turn in case_dialects.turns for comparison in turn)
 
 
@@ -182,7 +182,7 @@ def test_undefined_scores_are_left_out_of_the_mean() -> None:
     case_dialects = compare_turns((make_calls(""), make_calls("a")), (make_calls("a"), make_calls("a")))
 
     assert collect_scores(case_dialects.turns[0])["Vertex precision one for one"] is None
-    assert collect_scores(case_dialects.whole)["Vertex precision one for one"] == 1
+    assert collect_scores(case_dialects.whole_case)["Vertex precision one for one"] == 1
 
 
 def test_an_unfinished_turn_has_no_comparison() -> None:
@@ -206,7 +206,7 @@ def test_every_disagreement_has_a_cause(turns: list[tuple[Calls, Calls]]) -> Non
     case_dialects = compare_turns(*turns)
 
     for comparison in (
-        comparison for comparisons in (*case_dialects.turns, case_dialects.whole) for comparison in comparisons
+        comparison for comparisons in (*case_dialects.turns, case_dialects.whole_case) for comparison in comparisons
     ):
         values = {reading.score.value for reading in comparison.readings}
         assert (len(values) > 1) == bool(comparison.causes), comparison

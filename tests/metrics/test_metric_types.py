@@ -18,7 +18,7 @@ def test_only_frequent_results_are_shared_between_cases() -> None:
 def test_the_described_options_are_exactly_those_that_are_read() -> None:
     for name, definition in registry._collect_definitions().items():
         options = Options(Criterion(metric=name))
-        common_options = set(options._read)
+        common_options = set(options._names_read)
         definition.prepare(options)
         described_options = set(definition.info.options)
-        assert options._read - (common_options - described_options) == described_options, name
+        assert options._names_read - (common_options - described_options) == described_options, name

@@ -104,7 +104,7 @@ def write(tmp_path: Path, *results: CaseResult, config: EvalConfig | None = None
         tmp_path / "my_agent",
         results,
         config=config or default_config(),
-        **{"expected": expected, "run_id": "r1", "at": 1700000000.25, **options},
+        **{"expected": expected, "run_id": "r1", "ended_at": 1700000000.25, **options},
     )
 
 
@@ -178,6 +178,8 @@ def test_case_statuses_are_mapped_to_those_of_adk(tmp_path: Path, status: CaseSt
     [
         (MetricStatus.PASSED, 0.9, "PASSED", "PASSED"),
         (MetricStatus.FAILED, 0.1, "FAILED", "FAILED"),
+        (MetricStatus.PASSED, 0.1, "PASSED", "PASSED"),  # the threshold is an upper limit
+        (MetricStatus.FAILED, 0.9, "FAILED", "FAILED"),
         (MetricStatus.ERROR, None, "NOT_EVALUATED", "NOT_EVALUATED"),
         (MetricStatus.UNDEFINED, None, "NOT_EVALUATED", "NOT_EVALUATED"),
         (MetricStatus.INFORMATIONAL, 3.0, "INFORMATIONAL", "INFORMATIONAL"),

@@ -79,7 +79,7 @@ def compare_letters(
         collect_verdicts(item for eval_id, letters in side.items() for item in make_stored_repeats(eval_id, letters))
         for side in (before, after)
     )
-    return compare_runs(run("1"), run("2"), one, other, earlier=statuses)
+    return compare_runs(run("1"), run("2"), one, other, list_earlier=statuses)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_scores_are_compared_over_the_cases_of_both_runs() -> None:
         ]
     )
 
-    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), before, after, list_earlier=lambda _: ())
 
     means = {name: (test.before, test.after, test.cases) for name, test in comparison.metrics.items()}
     assert means == {"m": (0.75, 0.875, 2), "latency": (pytest.approx(0.1), pytest.approx(0.1), 2)}
@@ -167,7 +167,7 @@ def test_an_informational_metric_is_not_a_changed_score() -> None:
         run("2"),
         collect_verdicts(make_stored_repeats("a", "P")),
         collect_verdicts(slow_repeats),
-        earlier=lambda _: (),
+        list_earlier=lambda _: (),
     )
 
     assert comparison.cases[0].changed_scores == ()
@@ -190,7 +190,7 @@ def test_keys_show_changed_input_and_changed_scoring() -> None:
         ]
     )
 
-    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), before, after, list_earlier=lambda _: ())
 
     changes = {case.case.eval_id: (case.has_changed_input, case.has_changed_scoring) for case in comparison.cases}
     assert changes == {"a": (True, False), "b": (False, True), "c": (False, False)}
@@ -306,7 +306,7 @@ def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metri
         )
 
     def compare(before: dict[CaseKey, Any], after: dict[CaseKey, Any]) -> RunComparison:
-        return compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+        return compare_runs(run("1"), run("2"), before, after, list_earlier=lambda _: ())
 
     assert compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)).is_significantly_worse
     assert not compare(verdicts(0.9, 1.0), verdicts(0.9, 0.5)).is_significantly_worse
@@ -323,7 +323,7 @@ def test_scores_that_the_history_has_forgotten_are_counted() -> None:
     before = collect_verdicts(StoredScores(job, ()) for job, _ in stored)
     after = collect_verdicts(stored)
 
-    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), before, after, list_earlier=lambda _: ())
 
     text = "\n".join(comparison_lines(comparison, style=TableStyle(), show_same=False))
     assert "the scores of 1 case in one of the runs are not stored any more" in text
@@ -335,7 +335,7 @@ def test_the_p_value_of_a_criterion_is_not_corrected_for_informational_metrics()
         stored = [item for name in many("P", 6) for item in make_stored_repeats(name, "P", score)]
         return collect_verdicts(stored)
 
-    comparison = compare_runs(run("1"), run("2"), verdicts(0.9), verdicts(0.8), earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), verdicts(0.9), verdicts(0.8), list_earlier=lambda _: ())
 
     assert comparison.metrics["m"].p_value == pytest.approx(2 / 2**6)
     assert comparison.metrics["latency"].p_value == 1.0
@@ -359,7 +359,7 @@ def test_a_criterion_with_an_upper_limit_gets_worse_by_rising() -> None:
         return collect_verdicts(StoredScores(job, (metric,)) for job, _ in stored)
 
     def compare(before: float, after: float) -> RunComparison:
-        return compare_runs(run("1"), run("2"), verdicts(before), verdicts(after), earlier=lambda _: ())
+        return compare_runs(run("1"), run("2"), verdicts(before), verdicts(after), list_earlier=lambda _: ())
 
     assert compare(1.0, 2.0).is_significantly_worse
     assert compare(1.0, 9.0).is_significantly_worse
@@ -377,7 +377,9 @@ def test_a_case_in_quarantine_is_no_evidence_and_its_failure_is_marked() -> None
 
     now = Quarantine(until=date(2026, 12, 24))
     compared = [
-        compare_runs(run("1"), run("2"), verdicts("PPPPPPPP", None), verdicts("FFFFFFFP", each), earlier=lambda _: [])
+        compare_runs(
+            run("1"), run("2"), verdicts("PPPPPPPP", None), verdicts("FFFFFFFP", each), list_earlier=lambda _: []
+        )
         for each in (None, now.at_day(date(2027, 1, 1)), now)
     ]
 

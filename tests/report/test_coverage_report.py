@@ -33,7 +33,9 @@ SECTION = CoverageSection(
     title="agent",
     targets=["t"],
     parts=PARTS,
-    arguments=[ArgumentValues(tool="find", argument="q", values=10, once=[f'"{"x" * 50}{n}"' for n in range(9)])],
+    arguments=[
+        ArgumentValues(tool="find", argument="q", values=10, single_values=[f'"{"x" * 50}{n}"' for n in range(9)])
+    ],
     notes=["a note"],
 )
 COVERAGE = Coverage(

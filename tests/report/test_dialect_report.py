@@ -35,6 +35,6 @@ def test_a_case_without_a_finished_turn_has_no_comparison() -> None:
 
 
 def test_each_compared_dialect_has_a_policy() -> None:
-    dialects = {reading.dialect for comparison in compare_turns(([], [])).whole for reading in comparison.readings}
+    dialects = {reading.dialect for comparison in compare_turns(([], [])).whole_case for reading in comparison.readings}
 
     assert dialects == {policy.dialect for policy in POLICIES}

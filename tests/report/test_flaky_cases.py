@@ -218,7 +218,7 @@ def test_the_pair_that_agrees_longest_is_compared() -> None:
 def test_noise_and_quarantine_are_said() -> None:
     place = StoredPlace("1", JobKey(KEY))
     flaky = FlakyCase(
-        case=KEY, passed=1, samples=2, runs=["1"], divergence=None, disagreeing=["own"], compared=(place, place),
+        case=KEY, passed=1, samples=2, runs=["1"], divergence=None, disagreeing=["own"], compared_places=(place, place),
         is_noisy=True, quarantine=Quarantine(until=date(2026, 12, 24), reason="a\x1b[31m"),
     )  # fmt: skip
 

@@ -29,21 +29,21 @@ AGENT = AgentDescription(agents=(AgentPart(name="a", instruction="Be kind."),), 
     ],
 )
 def test_a_scenario_is_read_from_any_format_of_reply(reply: str) -> None:
-    (draft, *_) = read_drafts(reply, personas=["NOVICE"], required=False)
+    (draft, *_) = read_drafts(reply, personas=["NOVICE"], persona_required=False)
 
     assert draft.scenario == ConversationScenario(**DRAFT)
 
 
 @pytest.mark.parametrize("reply", ["", "No.", "[]", '{"scenarios": "none"}', '{"scenarios": [1, null]}', "{" * 5000])
 def test_a_reply_without_scenarios_gives_no_drafts(reply: str) -> None:
-    assert read_drafts(reply, personas=[], required=False) == []
+    assert read_drafts(reply, personas=[], persona_required=False) == []
 
 
 def test_a_persona_is_found_in_any_case_and_the_only_one_may_be_omitted() -> None:
     lower = json.dumps({**DRAFT, "persona": "novice"})
 
     for reply, required in ((lower, False), (json.dumps(DRAFT), True)):
-        (draft,) = read_drafts(reply, personas=["NOVICE"], required=required)
+        (draft,) = read_drafts(reply, personas=["NOVICE"], persona_required=required)
         assert draft.scenario is not None
         assert draft.scenario.user_persona == "NOVICE"
 

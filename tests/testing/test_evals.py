@@ -165,6 +165,23 @@ def test_inference_and_results_are_written_to_a_folder(project: Path) -> None:
     assert (project / "results/1.jsonl").exists()
 
 
+def test_each_candidate_has_its_own_files(project: Path) -> None:
+    cases = [types.EvalCase(prompt="?", responses=[{"response": text}], reference="a") for text in ("a", "b")]
+    datasets = [types.EvaluationDataset(eval_cases=[case]) for case in cases]
+
+    Client().evals.evaluate(dataset=datasets, metrics=["exact_match"], config={"dest": "results"})
+
+    folder = project / "results"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "1.jsonl",
+        "1_summary_metrics.json",
+        "2.jsonl",
+        "2_summary_metrics.json",
+    ]
+    summaries = [json.loads((folder / f"{number}_summary_metrics.json").read_bytes()) for number in (1, 2)]
+    assert [summary["exact_match/mean"] for summary in summaries] == [1.0, 0.0]
+
+
 def test_contents_of_the_gemini_api_are_texts() -> None:
     content = {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
     case = types.EvalCase(prompt=content, responses=[{"response": content}], reference=content, context="c")

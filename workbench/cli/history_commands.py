@@ -660,7 +660,7 @@ def read_report(root: Path, run_id: str) -> RunReport:
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
     # Without options that are stored only to resume the run.
     options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
-    return replace(build_report(run, cases, summary=run.summary), options=options, earlier=earlier)
+    return replace(build_report(run, cases, summary=run.summary), options=options, earlier_runs=earlier)
 
 
 def _list_earlier_runs(history: History, run: StoredRun) -> list[StoredRun]:

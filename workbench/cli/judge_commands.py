@@ -258,8 +258,8 @@ def dialects(
     unread: dict[CaseInSet, str] = {}
     problems: list[str] = []
     found = list(_read_dataset(file, expected, unread, problems) if file.is_file() else _read_run(what, path))
-    chosen = _choose_cases([*(each.at for each in found), *unread], cases, where=what)
-    found = [each for each in found if each.at in chosen]
+    chosen = _choose_cases([*(each.case for each in found), *unread], cases, where=what)
+    found = [each for each in found if each.case in chosen]
     problems += [problem for at, problem in unread.items() if at in chosen]
     for problem in problems:
         message(problem)

@@ -93,7 +93,7 @@ class RunJudges:
         """
         budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
         self._account = Account(
-            build_prices(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
+            build_prices(settings), budget, earlier_spending=plan.spent, on_change=changed, on_stop=warn, on_wait=waits
         )
         self._settings = settings
         self._use_cache = plan.options.use_cache

@@ -64,28 +64,28 @@ def is_address_error(error: BaseException) -> bool:
 def describe_connection_error(error: BaseException) -> str | None:
     """Describe a failed, slow or broken connection; None if the error is of another kind."""
     causes = list(_list_causes(error))
-    names = {kind.__name__ for each in causes if _get_library(each) in _LIBRARIES for kind in type(each).__mro__}
-    server = next(filter(None, (_find_server(each) for each in reversed(causes))), "the server")
-    if names & _NOT_CONNECTED or any(isinstance(each, ConnectionRefusedError | socket.gaierror) for each in causes):
-        why = _find_reason(causes)
-        return f"cannot connect to {server}{f': {why}' if why else ''}"
+    names = {kind.__name__ for cause in causes if _get_library(cause) in _LIBRARIES for kind in type(cause).__mro__}
+    server = next(filter(None, (_find_server(cause) for cause in reversed(causes))), "the server")
+    if names & _NOT_CONNECTED or any(isinstance(cause, ConnectionRefusedError | socket.gaierror) for cause in causes):
+        reason = _find_reason(causes)
+        return f"cannot connect to {server}{f': {reason}' if reason else ''}"
     if names & _TIMED_OUT:
         return f"no answer from {server} in time"
-    if names & _DISCONNECTED or any(isinstance(each, ConnectionError) for each in causes):
+    if names & _DISCONNECTED or any(isinstance(cause, ConnectionError) for cause in causes):
         return f"{server} closed the connection before it answered"
     return None
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """List an error and its causes, down to the first."""
-    below: BaseException | None = error
+    current: BaseException | None = error
     for _ in range(_DEEPEST):
-        if below is None:
+        if current is None:
             return
-        yield below
+        yield current
         # A group has one error for each address of a name. httpcore hides the cause behind `from None`.
-        group = below.exceptions if isinstance(below, BaseExceptionGroup) else ()
-        below = group[0] if group else below.__cause__ or below.__context__
+        group = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        current = group[0] if group else current.__cause__ or current.__context__
 
 
 def _get_library(error: BaseException) -> str:
@@ -113,19 +113,19 @@ def _format_address(host: str, port: int) -> str:
 
 def _find_reason(causes: Sequence[BaseException]) -> str:
     """Return the reason that the system or TLS gives for a failed connection; empty if it gives none."""
-    for each in reversed(causes):
-        if isinstance(each, ssl.SSLCertVerificationError):
-            return f"its certificate is not accepted ({each.verify_message})"
-        if isinstance(each, ssl.SSLError):
+    for cause in reversed(causes):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
             return "it does not speak TLS as expected"
-        if isinstance(each, socket.gaierror):
+        if isinstance(cause, socket.gaierror):
             return "no server has that name, or names cannot be looked up"
-        if isinstance(each, ConnectionResetError):
+        if isinstance(cause, ConnectionResetError):
             return "the connection was closed at once"
-        if isinstance(each, TimeoutError):
+        if isinstance(cause, TimeoutError):
             return "no answer in time"
-        if isinstance(each, OSError) and each.errno is not None and each.errno > 0:
-            return os.strerror(each.errno).lower()
+        if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+            return os.strerror(cause.errno).lower()
     return ""
 
 
@@ -221,9 +221,11 @@ def _make_config(request: ModelRequest) -> GenerateContentConfig:
     try:
         config = types.GenerateContentConfig.model_validate(request.config)
     except ValidationError as error:
-        place = error.errors()[0]
-        where = ".".join(map(str, place["loc"]))
-        raise make_model_error(Trouble.REFUSED, request.model, f"its configuration: {where}: {place['msg']}") from error
+        details = error.errors()[0]
+        location = ".".join(map(str, details["loc"]))
+        raise make_model_error(
+            Trouble.REFUSED, request.model, f"its configuration: {location}: {details['msg']}"
+        ) from error
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     if request.system is not None:
         config.system_instruction = request.system
@@ -236,15 +238,15 @@ def _make_config(request: ModelRequest) -> GenerateContentConfig:
 def _read_reply(response: GenerateContentResponse, model: str) -> ModelReply:
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        said = feedback.block_reason_message or _get_enum_value(feedback.block_reason) or ""
-        raise make_model_error(Trouble.BLOCKED, model, said, usage=_read_usage(response))
+        explanation = feedback.block_reason_message or _get_enum_value(feedback.block_reason) or ""
+        raise make_model_error(Trouble.BLOCKED, model, explanation, usage=_read_usage(response))
     candidate = response.candidates[0] if response.candidates else None
     text, finish = _read_text(candidate), None if candidate is None else _get_enum_value(candidate.finish_reason)
     if not text:
-        said = (candidate.finish_message if candidate is not None else None) or finish or ""
+        explanation = (candidate.finish_message if candidate is not None else None) or finish or ""
         hint = "raise max_output_tokens: thinking counts, too" if finish == "MAX_TOKENS" else ""
         trouble = Trouble.BLOCKED if finish in _BLOCKING else Trouble.EMPTY
-        raise make_model_error(trouble, model, said, hint=hint, usage=_read_usage(response))
+        raise make_model_error(trouble, model, explanation, hint=hint, usage=_read_usage(response))
     return ModelReply(text=text, finish=finish, version=response.model_version, usage=_read_usage(response))
 
 
@@ -273,11 +275,11 @@ def _get_enum_value(value: Any) -> str | None:
 
 
 def make_service_error(error: APIError, model: str) -> ModelError:
-    said = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
+    message = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
     trouble = classify_status(error.code or 500)
     if trouble is Trouble.REFUSED and "API key" in (error.message or ""):  # a wrong key is a 400 there
         trouble = Trouble.DENIED
-    return make_model_error(trouble, model, said, retry_after=_read_retry_after(error))
+    return make_model_error(trouble, model, message, retry_after=_read_retry_after(error))
 
 
 def _read_retry_after(error: APIError) -> float | None:
@@ -296,9 +298,9 @@ def make_library_error(error: Exception, model: str) -> ModelError:
 
     A reply that is not JSON comes from a proxy, not from the service.
     """
-    said = describe_connection_error(error)
-    if said is not None:  # google.auth also connects to servers
-        return make_model_error(Trouble.UNAVAILABLE, model, said)
+    problem = describe_connection_error(error)
+    if problem is not None:  # google.auth also connects to servers
+        return make_model_error(Trouble.UNAVAILABLE, model, problem)
     if isinstance(error, JSONDecodeError):
         return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is not JSON: {error}")
     if is_address_error(error):  # a retry would not help
@@ -336,7 +338,7 @@ _TROUBLE_OF_CODE = {  # of google.rpc.Code
 
 
 class VertexEvaluation:
-    """Asks the service like a model whose answers are JSON: limits, retries, the cache and records of calls apply.
+    """Asks the service like a model with JSON answers: limits, retries, the cache and recordings apply.
 
     A request holds one message: `{"metric": NAME, "instance": {...}}`, where the instance is what the service's own
     `EvaluationInstance` has (`prompt`, `response`, `reference` as texts, or `agent_data`). The answer is
@@ -362,20 +364,20 @@ class VertexEvaluation:
         from google.genai import errors
         from pydantic import ValidationError
 
-        asked = json.loads(request.messages[0].text)
+        question = json.loads(request.messages[0].text)
         try:
-            said = await self._client.aio.evals.evaluate_instances(metric_config=self._make_question(asked))
+            response = await self._client.aio.evals.evaluate_instances(metric_config=self._make_question(question))
         except ValidationError as error:  # an agent may describe itself in another format
-            place = error.errors()[0]
-            where = ".".join(map(str, place["loc"]))
+            details = error.errors()[0]
+            location = ".".join(map(str, details["loc"]))
             raise make_model_error(
-                Trouble.REFUSED, request.model, f"the conversation: {where}: {place['msg']}"
+                Trouble.REFUSED, request.model, f"the conversation: {location}: {details['msg']}"
             ) from error
         except errors.APIError as error:
             raise make_service_error(error, request.model) from error
         except Exception as error:  # from the transport or from google.auth; classified there
             raise make_library_error(error, request.model) from error
-        return ModelReply(text=json.dumps(_read_grade(said, request.model), ensure_ascii=False))
+        return ModelReply(text=json.dumps(_read_grade(response, request.model), ensure_ascii=False))
 
     async def close(self) -> None:
         """See Provider."""
@@ -383,14 +385,14 @@ class VertexEvaluation:
         if client is not None:
             await client.aio.aclose()
 
-    def _make_question(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        instance = asked["instance"]
-        if asked["metric"] == COHERENCE:
+    def _make_question(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        instance = question["instance"]
+        if question["metric"] == COHERENCE:
             texts = json.dumps({name: instance[name] for name in ("prompt", "response")}, ensure_ascii=False)
             spec = {"metric_prompt_template": self._template}
             return {"pointwise_metric_input": {"metric_spec": spec, "instance": {"json_instance": texts}}}
         values = {name: {"text": value} if isinstance(value, str) else value for name, value in instance.items()}
-        return {"metrics": [{"name": asked["metric"]}], "instance": values}
+        return {"metrics": [{"name": question["metric"]}], "instance": values}
 
 
 def explain_missing_project(environment: Mapping[str, str]) -> str | None:
@@ -404,8 +406,8 @@ def _connect_to_service(environment: Mapping[str, str]) -> tuple[Client, str]:
     """Return the client, and the template of the metric that the service does not know by name."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
     key = environment.get("GOOGLE_API_KEY")
-    if (missing := explain_missing_project(environment)) is not None:
-        raise ModelError(Trouble.NO_KEY, missing)
+    if (problem := explain_missing_project(environment)) is not None:
+        raise ModelError(Trouble.NO_KEY, problem)
     # It imports LiteLLM if that is installed, which would otherwise fetch a list of prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
@@ -427,10 +429,10 @@ def _connect_to_service(environment: Mapping[str, str]) -> tuple[Client, str]:
         raise ModelError(Trouble.NO_KEY, f"the evaluation service of Vertex AI cannot be used: {error}") from error
 
 
-def _read_grade(said: Any, model: str) -> dict[str, Any]:
+def _read_grade(response: Any, model: str) -> dict[str, Any]:
     """Convert the answer of the service. Raises ModelError if it has no score."""
-    graded = said.pointwise_metric_result
-    result = graded if graded is not None else said.metric_results[0] if said.metric_results else None
+    pointwise = response.pointwise_metric_result
+    result = pointwise if pointwise is not None else response.metric_results[0] if response.metric_results else None
     error = getattr(result, "error", None)
     if error is not None and error.code:
         raise make_model_error(_TROUBLE_OF_CODE.get(error.code, Trouble.REFUSED), model, error.message or "")
@@ -443,8 +445,8 @@ def _read_rubrics(result: Any) -> Iterator[dict[str, Any]]:
     for verdict in getattr(result, "rubric_verdicts", None) or ():
         rubric = verdict.evaluated_rubric
         content = rubric.content if rubric is not None else None
-        described = content.property if content is not None else None
-        text = (described.description if described is not None else None) or (rubric.rubric_id if rubric else None)
+        description = content.property if content is not None else None
+        text = (description.description if description is not None else None) or (rubric.rubric_id if rubric else None)
         # The service omits the verdict if a rubric is not met.
         yield {"text": text or "", "met": bool(verdict.verdict), "reasoning": verdict.reasoning or ""}
 
@@ -539,14 +541,14 @@ _KNOWN_LITELLM_KEYS = IGNORED_LITELLM_KEYS.union(LITELLM_KEYS)
 _SNAKE = {to_camel(name): name for name in KEYS | THINKING_KEYS}
 
 
-def _find_unknown_keys(config: Mapping[str, Any], known: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
+def _find_unknown_keys(config: Mapping[str, Any], known_keys: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
     for name in config:
-        if to_snake_case(name) in known:
+        if to_snake_case(name) in known_keys:
             continue
-        expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
-        if known == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # spelt correctly, but not supported
+        expected = "a key of GenerateContentConfig" if known_keys == KEYS else f"one of {', '.join(sorted(known_keys))}"
+        if known_keys == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # spelt correctly, but not supported
             found = f"the key {name!r}, which models of other providers do not receive"
         else:
             found = f"the unknown key {name!r}"
-            expected += suggest_name(name, sorted({*known, *map(to_camel, known)}))
+            expected += suggest_name(name, sorted({*known_keys, *map(to_camel, known_keys)}))
         yield InvalidConfig(place=f"{place}.{name}", found=found, expected=expected)

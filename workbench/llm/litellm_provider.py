@@ -44,8 +44,8 @@ class LiteLLMProvider:
 
     async def prepare(self, model: str) -> None:
         """See Provider."""
-        if missing := find_missing_keys(model, self._environment):
-            raise ModelError(Trouble.NO_KEY, f"{model}: {explain_missing_key(missing)}")
+        if key_variables := find_missing_keys(model, self._environment):
+            raise ModelError(Trouble.NO_KEY, f"{model}: {explain_missing_key(key_variables)}")
         async with self._loading:
             if self._library is None:
                 self._library = await asyncio.to_thread(_load_library)
@@ -118,13 +118,15 @@ def _make_arguments(request: ModelRequest, environment: Mapping[str, str]) -> di
         messages.insert(0, {"role": "system", "content": request.system})
     arguments: dict[str, Any] = {"model": request.model, "messages": messages, "num_retries": 0, "drop_params": True}
     for name, value in request.config.items():
-        word = LITELLM_KEYS.get(to_snake_case(name))
-        if word is not None:
-            arguments[word] = value
+        library_name = LITELLM_KEYS.get(to_snake_case(name))
+        if library_name is not None:
+            arguments[library_name] = value
         elif to_snake_case(name) not in IGNORED_LITELLM_KEYS:
-            known = ", ".join(sorted(LITELLM_KEYS))
-            said = f"its configuration: {name} is not known for models of other providers; expected one of {known}"
-            raise make_model_error(Trouble.REFUSED, request.model, said)
+            known_keys = ", ".join(sorted(LITELLM_KEYS))
+            problem = (
+                f"its configuration: {name} is not known for models of other providers; expected one of {known_keys}"
+            )
+            raise make_model_error(Trouble.REFUSED, request.model, problem)
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -165,7 +167,7 @@ def _make_error(error: Exception, model: str) -> ModelError:
         trouble = Trouble.NO_CREDIT
     # LiteLLM drops the headers of most responses, but keeps those of the provider in an attribute.
     headers = getattr(error, "litellm_response_headers", None)
-    seconds = None if headers is None else parse_retry_after(headers.get("retry-after"))
+    retry_after = None if headers is None else parse_retry_after(headers.get("retry-after"))
     # For answers of the provider, the text of the library says most.
-    said = describe_connection_error(error) if trouble.is_outage else None
-    return make_model_error(trouble, model, said or f"{name}: {error}", retry_after=seconds)
+    problem = describe_connection_error(error) if trouble.is_outage else None
+    return make_model_error(trouble, model, problem or f"{name}: {error}", retry_after=retry_after)

@@ -46,7 +46,7 @@ class RecordedRequest(Fact):
 
 @dataclass
 class CaseRequests:
-    """The requests for one repeat of a case so far, in the order in which they began; None has not ended."""
+    """The requests for one repeat of a case so far, in the order of their start. None: the request has not ended."""
 
     job: JobKey | None
     calls: list[RecordedRequest | None] = field(default_factory=list)
@@ -63,12 +63,12 @@ class RequestRecording:
         """Raise StoreError if the file cannot be written or is no recording."""
         self._path = path
         self._without_case = CaseRequests(None)
-        self._earlier: dict[JobKey | None, tuple[RecordedRequest, ...]] = {}
+        self._recorded_calls: dict[JobKey | None, tuple[RecordedRequest, ...]] = {}
         recording = Recording(path) if path.exists() else None
         for name in () if recording is None else recording.blocks:
             with contextlib.suppress(StoreError):  # a block that is cut off: recording its case again replaces it
                 if recording is not None and (found := recording.read(CallKind.JUDGES, name.job, RecordedRequest)):
-                    self._earlier[name.job] = found.calls
+                    self._recorded_calls[name.job] = found.calls
         try:
             path.open("a").close()
         except OSError as error:
@@ -93,30 +93,35 @@ class RequestRecording:
         return ask_and_record
 
     async def keep(self, requests: CaseRequests, *, replaces: bool = False) -> None:
-        """Write the requests for a repeat, which has ended. Raises StoreError.
+        """Write the requests for a repeat that has ended. Raises StoreError.
 
         An earlier call of the same request is replaced by a new reply, but not by an error. Calls of other requests
         stay, unless it `replaces` them.
         """
-        made = [call for call in requests.calls if call is not None]
-        if not made:
+        new_calls = [call for call in requests.calls if call is not None]
+        if not new_calls:
             return
-        job, earlier = requests.job, self._earlier.get(requests.job, ())
-        replied = {call.request.key for call in made if call.reply is not None}
-        failed = {call.request.key for call in made} - replied
-        kept = [
-            call for call in earlier if call.request.key not in replied and (not replaces or call.request.key in failed)
+        job, earlier = requests.job, self._recorded_calls.get(requests.job, ())
+        replied_keys = {call.request.key for call in new_calls if call.reply is not None}
+        failed_keys = {call.request.key for call in new_calls} - replied_keys
+        retained_calls = [
+            call
+            for call in earlier
+            if call.request.key not in replied_keys and (not replaces or call.request.key in failed_keys)
         ]
-        known = {call.request.key for call in kept if call.reply is not None}
-        calls = (*kept, *(call for call in made if call.reply is not None or call.request.key not in known))
+        known_keys = {call.request.key for call in retained_calls if call.reply is not None}
+        calls = (
+            *retained_calls,
+            *(call for call in new_calls if call.reply is not None or call.request.key not in known_keys),
+        )
         await self._write(job, calls)
-        if job is not None and None in self._earlier:  # of an earlier version, which did not name the case
-            rest = tuple(call for call in self._earlier[None] if call.request.key not in replied)
-            if len(rest) < len(self._earlier[None]):
-                await self._write(None, rest)
+        if job is not None and None in self._recorded_calls:  # an earlier version did not name the case
+            remaining_calls = tuple(call for call in self._recorded_calls[None] if call.request.key not in replied_keys)
+            if len(remaining_calls) < len(self._recorded_calls[None]):
+                await self._write(None, remaining_calls)
 
     async def _write(self, job: JobKey | None, calls: tuple[RecordedRequest, ...]) -> None:
-        self._earlier[job] = calls
+        self._recorded_calls[job] = calls
         await asyncio.to_thread(add_recording, self._path, RecordedCalls(CallKind.JUDGES, job, calls))
 
     async def close(self) -> None:
@@ -132,11 +137,11 @@ class RequestReplay:
         """Raise StoreError if the file cannot be read."""
         self._path = path
         self._calls: dict[tuple[JobKey | None, str], deque[RecordedRequest]] = {}
-        self._others: dict[str, RecordedRequest] = {}
+        self._calls_of_any_case: dict[str, RecordedRequest] = {}
         for block in Recording(path).iter_part(CallKind.JUDGES, RecordedRequest):
             for call in block.calls:
                 self._calls.setdefault((block.job, call.request.key), deque()).append(call)
-                self._others.setdefault(call.request.key, call)
+                self._calls_of_any_case.setdefault(call.request.key, call)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply. Raise ModelError if an error was recorded or nothing was."""
@@ -154,11 +159,11 @@ class RequestReplay:
         return call.reply.model_copy(update={"cached": True})
 
     def _find(self, key: str) -> RecordedRequest | None:
-        asking = case_requests.get()
-        for job in dict.fromkeys((None if asking is None else asking.job, None)):
+        current_case = case_requests.get()
+        for job in dict.fromkeys((None if current_case is None else current_case.job, None)):
             if calls := self._calls.get((job, key)):
                 return calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
-        return self._others.get(key)
+        return self._calls_of_any_case.get(key)
 
 
 # Scripted replies, for samples without a key and tests without a network.
@@ -178,13 +183,13 @@ class _Rule:
         exact = not self.purpose.endswith("*")
         if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
             return False
-        found: regex.Match[str] | bool = True
+        last_match: regex.Match[str] | bool = True
         for pattern in self.when:
-            match = pattern.search(prompt)
-            if match is None:
+            pattern_match = pattern.search(prompt)
+            if pattern_match is None:
                 return False
-            found = match
-        return found
+            last_match = pattern_match
+        return last_match
 
 
 class Script:
@@ -213,19 +218,19 @@ class Script:
         prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
         for rule in self._rules:
             try:
-                found = rule.match(request, prompt)
+                match = rule.match(request, prompt)
             except PatternTooSlow as error:
                 raise ModelError(Trouble.NOT_RECORDED, f"the script {self._path.name}: {error}") from error
-            if found is not False:
-                return self._build_reply(rule, request, found)
+            if match is not False:
+                return self._build_reply(rule, request, match)
         message = f"the script {self._path.name} has no rule that fits this request of {request.purpose!r}"
         raise ModelError(Trouble.NOT_RECORDED, message)
 
-    def _build_reply(self, rule: _Rule, request: ModelRequest, found: regex.Match[str] | bool) -> ModelReply:
+    def _build_reply(self, rule: _Rule, request: ModelRequest, match: regex.Match[str] | bool) -> ModelReply:
         import regex
 
         try:
-            reply = _expand_reply(rule.reply, None if isinstance(found, bool) else found)
+            reply = _expand_reply(rule.reply, None if isinstance(match, bool) else match)
         except (regex.error, IndexError) as error:
             message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be rendered: {error}"
             raise ModelError(Trouble.NOT_RECORDED, message) from error
@@ -273,11 +278,11 @@ def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
     return _Rule(purpose, patterns, rule["reply"])
 
 
-def _expand_reply(reply: Any, found: regex.Match[str] | None) -> Any:
+def _expand_reply(reply: Any, match: regex.Match[str] | None) -> Any:
     if isinstance(reply, str):
-        return reply if found is None else found.expand(reply)
+        return reply if match is None else match.expand(reply)
     if isinstance(reply, Mapping):
-        return {key: _expand_reply(value, found) for key, value in reply.items()}
+        return {key: _expand_reply(value, match) for key, value in reply.items()}
     if isinstance(reply, list):
-        return [_expand_reply(value, found) for value in reply]
+        return [_expand_reply(value, match) for value in reply]
     return reply

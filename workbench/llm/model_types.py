@@ -50,8 +50,8 @@ class ModelRequest(Fact):
     @property
     def key(self) -> str:
         """The key of the reply in a cache or recording: equal for requests that may share a reply."""
-        no_matter = {"purpose", "renewed"} if self.served_by else {"purpose", "renewed", "served_by"}
-        data = self.model_dump(mode="json", exclude=no_matter)
+        ignored_fields = {"purpose", "renewed"} if self.served_by else {"purpose", "renewed", "served_by"}
+        data = self.model_dump(mode="json", exclude=ignored_fields)
         text = json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -219,23 +219,23 @@ def parse_retry_after(retry_after: str | None) -> float | None:
 def make_model_error(
     trouble: Trouble,
     model: str,
-    said: str,
+    detail: str,
     *,
     hint: str = "",
     retry_after: float | None = None,
     usage: TokenUsage | None = None,
 ) -> ModelError:
-    """Make the error for a model, with the words of the provider and a hint."""
-    own = f" ({one_line(redact(said), width=_LONGEST)})" if said else ""
-    message = f"{model}: {describe_trouble(trouble)}{own}{f'; {hint}' if hint else ''}"
+    """Make the error of a model. `detail` is the explanation of the provider, `hint` what to do."""
+    quoted_detail = f" ({one_line(redact(detail), width=_LONGEST)})" if detail else ""
+    message = f"{model}: {describe_trouble(trouble)}{quoted_detail}{f'; {hint}' if hint else ''}"
     return ModelError(trouble, message, retry_after=retry_after, usage=usage)
 
 
 # Providers, and which one answers for a model.
 
-_OF_SECRETS = ("_TOKEN", "_SECRET", "_PASSWORD")
+_SECRET_SUFFIXES = ("_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 6  # characters: shorter values occur in any text
-_OF_ADDRESSES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
+_ADDRESS_SUFFIXES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
 
 
 class Provider(Protocol):
@@ -284,13 +284,15 @@ def uses_vertex(environment: Mapping[str, str]) -> bool:
 
 def find_address(environment: Mapping[str, str]) -> str:
     """Return a short hash of the server addresses set by variables; empty if the vendors' own servers are used."""
-    named = sorted((name, value) for name, value in environment.items() if name.endswith(_OF_ADDRESSES) and value)
-    return hashlib.sha256(repr(named).encode()).hexdigest()[:16] if named else ""
+    addresses = sorted(
+        (name, value) for name, value in environment.items() if name.endswith(_ADDRESS_SUFFIXES) and value
+    )
+    return hashlib.sha256(repr(addresses).encode()).hexdigest()[:16] if addresses else ""
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
-    return is_secret_key(name) or name.upper().endswith(_OF_SECRETS)
+    return is_secret_key(name) or name.upper().endswith(_SECRET_SUFFIXES)
 
 
 def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:

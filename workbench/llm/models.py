@@ -50,22 +50,22 @@ _SLOWLY = 10  # near the refused number, growth takes this many times more repli
 
 
 class AdaptiveLimit:
-    """The limit of parallel requests to one model. Used on one event loop.
+    """The limit of parallel requests to one model, at most `most`. Used on one event loop.
 
     After a refusal (429), only as many requests run as are being answered. Each reply raises the limit a little
     (additive increase). All requests pause if the service says how long, or if it refused the only request.
     """
 
-    def __init__(self, at_a_time: int, *, per_minute: int | None = None, first_wait_seconds: float = 1.0) -> None:
-        self._most = at_a_time
+    def __init__(self, most: int, *, per_minute: int | None = None, first_wait_seconds: float = 1.0) -> None:
+        self._most = most
         self._first_wait_seconds = first_wait_seconds
-        self._allowed = float(at_a_time)
+        self._allowed = float(most)
         self._refused_at = math.inf  # this many parallel requests were refused
         self._running = 0
-        self._under_way = 0  # running, without those that wait for the end of the pause
+        self._active = 0  # running, without those that wait for the end of the pause
         self._answers = 0
-        self._fruitless = 0  # refusals of single requests since the last reply
-        self._fruitless_since = 0.0
+        self._lone_refusals = 0  # refusals of single requests since the last reply
+        self._first_refusal_at = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._paused_until = 0.0
         self._rate = None if per_minute is None else AsyncLimiter(max(1, per_minute // 6), 10.0)
@@ -77,22 +77,22 @@ class AdaptiveLimit:
 
     @contextlib.asynccontextmanager
     async def slot(
-        self, *, ended: asyncio.Event | None = None, waits: Callable[[float], None] = lambda _: None
+        self, *, interrupt: asyncio.Event | None = None, on_pause: Callable[[float], None] = lambda _: None
     ) -> AsyncIterator[int]:
         """Wait for a slot. Yield the number of replies so far, a parameter of `record_refusal`.
 
-        `waits` is called with the seconds of a pause before it begins. `ended` ends the pause.
+        `on_pause` is called with the seconds of a pause before it begins. `interrupt` ends the pause.
         """
         await self._acquire()
         try:
-            await self._wait_for_pause(ended or asyncio.Event(), waits)
+            await self._wait_for_pause(interrupt or asyncio.Event(), on_pause)
             if self._rate is not None:
                 await self._rate.acquire()
-            self._under_way += 1
+            self._active += 1
             try:
                 yield self._answers
             finally:
-                self._under_way -= 1
+                self._active -= 1
         finally:
             self._running -= 1
             self._wake()
@@ -100,9 +100,9 @@ class AdaptiveLimit:
     def record_answer(self) -> None:
         """Raise the limit after a reply."""
         self._answers += 1
-        self._fruitless = 0
-        slowly = _SLOWLY if self._allowed + 1 >= self._refused_at else 1
-        self._allowed = min(self._most, self._allowed + 1 / (slowly * self._allowed))
+        self._lone_refusals = 0
+        slowdown = _SLOWLY if self._allowed + 1 >= self._refused_at else 1
+        self._allowed = min(self._most, self._allowed + 1 / (slowdown * self._allowed))
         if self._allowed > self._refused_at:
             self._refused_at = math.inf
         self._wake()
@@ -113,19 +113,19 @@ class AdaptiveLimit:
         Call it within the slot of the request. `answers` is the number that the slot yielded. There is no retry if the
         pause exceeds a minute, or after `most` consecutive refusals of single requests.
         """
-        others = self._under_way - 1
+        others = self._active - 1
         self._refused_at = others + 1
         self._allowed = max(1.0, min(self._allowed, others))
         now = time.monotonic()
         wait = retry_after or 0.0
         if not others and self._answers == answers:
-            if not self._fruitless:
-                self._fruitless_since = now
-            self._fruitless += 1
+            if not self._lone_refusals:
+                self._first_refusal_at = now
+            self._lone_refusals += 1
             wait = self._compute_backoff() if retry_after is None else retry_after
-            lasts = now + wait - self._fruitless_since
-            if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
-                self._fruitless = 0  # the next request starts counting again
+            total_wait = now + wait - self._first_refusal_at
+            if self._lone_refusals >= most or total_wait > _LONGEST_WITHOUT_ANSWER:
+                self._lone_refusals = 0  # the next request starts counting again
                 return False
         if wait > LONGEST_WAIT:
             return False
@@ -133,17 +133,17 @@ class AdaptiveLimit:
         return True
 
     def _compute_backoff(self) -> float:
-        longest = self._first_wait_seconds * _BACKOFF ** (self._fruitless - 1)
+        longest = self._first_wait_seconds * _BACKOFF ** (self._lone_refusals - 1)
         return min(longest, LONGEST_WAIT) * random.uniform(0.75, 1.0)
 
-    async def _wait_for_pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
+    async def _wait_for_pause(self, interrupt: asyncio.Event, on_pause: Callable[[float], None]) -> None:
         while (
-            left := self._paused_until - time.monotonic()
-        ) > 0 and not ended.is_set():  # another refusal may extend the pause
-            waits(left)
+            seconds_left := self._paused_until - time.monotonic()
+        ) > 0 and not interrupt.is_set():  # another refusal may extend the pause
+            on_pause(seconds_left)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await ended.wait()
+                async with asyncio.timeout(seconds_left):
+                    await interrupt.wait()
 
     async def _acquire(self) -> None:
         if self._running < self.capacity and not self._waiting:
@@ -183,7 +183,7 @@ class Budget:
 
 
 @dataclass
-class _Spent:
+class _Spending:
     calls: int = 0
     cached: int = 0
     replayed: int = 0
@@ -201,13 +201,15 @@ class Breaker:
     Used on one event loop.
     """
 
-    def __init__(self, model: str, *, tell: Callable[[str], None] | None, waits: Callable[[str, float], None]) -> None:
-        """`tell` receives the reason once. Without it the breaker never trips. `waits`: see Account."""
+    def __init__(
+        self, model: str, *, on_trip: Callable[[str], None] | None, on_wait: Callable[[str, float], None]
+    ) -> None:
+        """`on_trip` gets the reason, once. Without it the breaker never trips. `on_wait`: see Account."""
         self._model = model
-        self._tell = tell
-        self._waits = waits
+        self._on_trip = on_trip
+        self._on_wait = on_wait
         self._trouble: Trouble | None = None
-        self._waits_until = 0.0
+        self._reported_wait_end = 0.0
         self._outages: set[object] = set()
         self._last_outage = 0.0
         self.tripped = asyncio.Event()
@@ -215,13 +217,13 @@ class Breaker:
 
     def trip(self, error: ModelError) -> None:
         """Stop further requests for this reason. Raises ModelError if no request was sent."""
-        if self._tell is None:
+        if self._on_trip is None:
             return
         if self._trouble is None:
             self._trouble = error.trouble
             self.tripped.set()
-            wants = "" if error.retry_after is None else f", which asks to wait {error.retry_after:,.0f} s"
-            self._tell(f"{error.message}; this run no longer calls {self._model}{wants}")
+            request = "" if error.retry_after is None else f", which asks to wait {error.retry_after:,.0f} s"
+            self._on_trip(f"{error.message}; this run no longer calls {self._model}{request}")
         if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
             self.check()
 
@@ -255,9 +257,9 @@ class Breaker:
     def report_wait(self, seconds: float) -> None:
         """Report that a request waits for the quota. Requests that wait together are reported once."""
         until = time.monotonic() + seconds
-        if seconds >= _SHORTEST_REPORTED_WAIT and until > self._waits_until + _SHORTEST_REPORTED_WAIT:
-            self._waits_until = until
-            self._waits(self._model, seconds)
+        if seconds >= _SHORTEST_REPORTED_WAIT and until > self._reported_wait_end + _SHORTEST_REPORTED_WAIT:
+            self._reported_wait_end = until
+            self._on_wait(self._model, seconds)
 
 
 class Account:
@@ -268,28 +270,28 @@ class Account:
         prices: Prices | None = None,
         budget: Budget | None = None,
         *,
-        before: Sequence[ModelSpending] = (),
-        changed: Callable[[], None] = lambda: None,
-        stopped: Callable[[str], None] | None = None,
-        waits: Callable[[str, float], None] = lambda *_: None,
+        earlier_spending: Sequence[ModelSpending] = (),
+        on_change: Callable[[], None] = lambda: None,
+        on_stop: Callable[[str], None] | None = None,
+        on_wait: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """`before` is earlier spending on the same budget. `list_spending` does not repeat it.
+        """`earlier_spending` counts on the same budget. `list_spending` does not repeat it.
 
-        `changed` is called after every booking. `waits` is called with a model and the seconds that it waits for its
-        quota. `stopped` receives, once each, the reason why one or all models are no longer asked. Without `stopped`
-        only the budget stops requests: there is no run whose other requests would fail the same way.
+        `on_change` is called after every booking. `on_wait` is called with a model and the seconds that it waits for
+        its quota. `on_stop` gets, once each, the reason why one or all models are no longer asked. Without it, only the
+        budget stops requests: there is no run whose other requests would fail the same way.
         """
         self._prices = prices or Prices()
         self._budget = budget or Budget()
-        self._changed = changed
-        self._stopped = stopped
-        self._waits = waits
+        self._on_change = on_change
+        self._on_stop = on_stop
+        self._on_wait = on_wait
         self._breakers: dict[tuple[object, str], Breaker] = {}
-        self._spent: dict[str, _Spent] = {}
-        self._before = tuple(before)
-        self._tries = sum(each.calls + each.failed for each in before)
-        self._under_way = 0
-        self._said_exhausted = False
+        self._spending: dict[str, _Spending] = {}
+        self._earlier_spending = tuple(earlier_spending)
+        self._tries = sum(each.calls + each.failed for each in earlier_spending)
+        self._active_calls = 0
+        self._is_exhaustion_reported = False
         self._loading = asyncio.Lock()
         self._is_loaded = False
 
@@ -306,87 +308,87 @@ class Account:
         """Return the breaker of a model. Each provider has its own, as the model may answer with another key."""
         key = provider, model
         if key not in self._breakers:
-            self._breakers[key] = Breaker(model, tell=self._stopped, waits=self._waits)
+            self._breakers[key] = Breaker(model, on_trip=self._on_stop, on_wait=self._on_wait)
         return self._breakers[key]
 
     def book_cached(self, model: str) -> None:
         """Book a reply of the cache, which cost nothing."""
-        self._get_spent(model).cached += 1
-        self._changed()
+        self._get_spending(model).cached += 1
+        self._on_change()
 
     def book_replayed(self, model: str) -> None:
         """Book a reply of a recording, which cost nothing."""
-        self._get_spent(model).replayed += 1
-        self._changed()
+        self._get_spending(model).replayed += 1
+        self._on_change()
 
     @contextlib.contextmanager
     def track_try(self, model: str) -> Iterator[None]:
         """Count one call to a model; it failed if it raises. Raises ModelError first if the budget is used up."""
         self._check_budget(model)
-        spent = self._get_spent(model)
+        spending = self._get_spending(model)
         self._tries += 1
-        self._under_way += 1
+        self._active_calls += 1
         try:
             yield
         except ModelError as error:
-            spent.failed += 1
+            spending.failed += 1
             if (tokens := count_tokens(error.usage)) is not None:
                 self._book(model, tokens)  # a reply without text costs, too
-            self._changed()
+            self._on_change()
             raise
         finally:
-            self._under_way -= 1
+            self._active_calls -= 1
 
     def book_answer(self, model: str, usage: TokenUsage | None) -> None:
         """Book a reply."""
-        spent = self._get_spent(model)
-        spent.calls += 1
+        spending = self._get_spending(model)
+        spending.calls += 1
         tokens = count_tokens(usage)
         if tokens is None:
-            spent.calls_without_usage += 1
-            spent.cost_unknown = f"{model} does not report how many tokens its answers use"
+            spending.calls_without_usage += 1
+            spending.cost_unknown = f"{model} does not report how many tokens its answers use"
         else:
             self._book(model, tokens)
-        self._changed()
+        self._on_change()
 
     def _book(self, model: str, tokens: Tokens) -> None:
-        spent = self._get_spent(model)
-        spent.input_tokens += tokens.input
-        spent.output_tokens += tokens.output
+        spending = self._get_spending(model)
+        spending.input_tokens += tokens.input
+        spending.output_tokens += tokens.output
         try:
-            spent.cost += self._prices.cost(model, tokens)
+            spending.cost += self._prices.cost(model, tokens)
         except UnknownPrice as error:
-            spent.cost_unknown = str(error)
+            spending.cost_unknown = str(error)
 
     def list_spending(self) -> tuple[ModelSpending, ...]:
         """List the bookings so far, by model."""
         return tuple(
             ModelSpending(
                 model=model,
-                calls=spent.calls,
-                cached=spent.cached,
-                replayed=spent.replayed,
-                failed=spent.failed,
-                input_tokens=spent.input_tokens,
-                output_tokens=spent.output_tokens,
-                calls_without_usage=spent.calls_without_usage,
-                cost=float(spent.cost) if spent.cost_unknown is None else None,
-                cost_unknown=spent.cost_unknown,
+                calls=spending.calls,
+                cached=spending.cached,
+                replayed=spending.replayed,
+                failed=spending.failed,
+                input_tokens=spending.input_tokens,
+                output_tokens=spending.output_tokens,
+                calls_without_usage=spending.calls_without_usage,
+                cost=float(spending.cost) if spending.cost_unknown is None else None,
+                cost_unknown=spending.cost_unknown,
             )
-            for model, spent in self._spent.items()
+            for model, spending in self._spending.items()
         )
 
-    def _get_spent(self, model: str) -> _Spent:
-        return self._spent.setdefault(model, _Spent())
+    def _get_spending(self, model: str) -> _Spending:
+        return self._spending.setdefault(model, _Spending())
 
     def _check_budget(self, model: str) -> None:
         reason = self._explain_refusal(model)
         if reason is None:
             return
-        if not self._said_exhausted:
-            self._said_exhausted = True
-            if self._stopped is not None:
-                self._stopped(reason)
+        if not self._is_exhaustion_reported:
+            self._is_exhaustion_reported = True
+            if self._on_stop is not None:
+                self._on_stop(reason)
         raise ModelError(Trouble.BUDGET, reason)
 
     def _explain_refusal(self, model: str) -> str | None:
@@ -395,23 +397,27 @@ class Account:
             return f"the budget of {calls:,} model calls is used up: raise --max-model-calls, or max_calls of [judge]"
         if cost is None:
             return None
-        unknown = self._prices.explain_unknown(model) or self._explain_unknown_cost(model)
-        if unknown is not None:
-            return f"the budget of ${cost:g} cannot be checked: {unknown}"
+        price_problem = self._prices.explain_unknown(model) or self._explain_unknown_cost(model)
+        if price_problem is not None:
+            return f"the budget of ${cost:g} cannot be checked: {price_problem}"
         if self._predict_cost() >= cost:
             return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
         return None
 
     def _explain_unknown_cost(self, model: str) -> str | None:
         """Return why the cost of a model is unknown, now or before; None if it is known."""
-        before = (each.cost_unknown for each in self._before if each.model == model)
-        return self._get_spent(model).cost_unknown or next(before, None)
+        earlier_problems = (each.cost_unknown for each in self._earlier_spending if each.model == model)
+        return self._get_spending(model).cost_unknown or next(earlier_problems, None)
 
     def _predict_cost(self) -> float:
         """Add to the spending the expected cost of the running calls, by the mean of earlier calls."""
-        spent = float(sum(each.cost for each in self._spent.values())) + sum(each.cost or 0.0 for each in self._before)
-        answers = sum(each.calls for each in self._spent.values()) + sum(each.calls for each in self._before)
-        return spent * (1 + self._under_way / answers) if answers else spent
+        spent = float(sum(each.cost for each in self._spending.values())) + sum(
+            each.cost or 0.0 for each in self._earlier_spending
+        )
+        answers = sum(each.calls for each in self._spending.values()) + sum(
+            each.calls for each in self._earlier_spending
+        )
+        return spent * (1 + self._active_calls / answers) if answers else spent
 
 
 # Requests through the cache, within limits, and with retries.
@@ -484,17 +490,17 @@ class Models:
         if self._script is not None and not has_key(request.model, self._environment):
             return await self._script.ask(request)
         account = account or Account()
-        kept_as = request.model_copy(update={"served_by": self._address}) if self._address else request
+        cache_request = request.model_copy(update={"served_by": self._address}) if self._address else request
         if self._replies is not None and use_cache and not request.renewed:
-            known = await self._replies.get(kept_as)
-            if known is not None:
+            cached_reply = await self._replies.get(cache_request)
+            if cached_reply is not None:
                 account.book_cached(request.model)
-                return known.model_copy(update={"cached": True})
+                return cached_reply.model_copy(update={"cached": True})
         reply = await self._ask_until_answered(request, account)
         if request.renewed:
             reply = reply.model_copy(update={"renewed": True})
         if self._replies is not None:
-            await self._replies.put(kept_as, reply)
+            await self._replies.put(cache_request, reply)
         return reply
 
     async def close(self) -> None:
@@ -514,23 +520,23 @@ class Models:
             sleep=breaker.sleep,
             reraise=True,
         )
-        asked: list[float] = []
+        start_times: list[float] = []
         try:
             async for attempt in tries:
                 with attempt:
-                    return await self._ask_within_quota(provider, request, account, breaker, asked)
+                    return await self._ask_within_quota(provider, request, account, breaker, start_times)
         except ModelError as error:
             if error.ends_asking:
                 breaker.trip(error)
-            elif error.trouble.is_outage and asked:
-                breaker.count_outage(error, prompt=(request.system, request.messages), began=asked[0])
+            elif error.trouble.is_outage and start_times:
+                breaker.count_outage(error, prompt=(request.system, request.messages), began=start_times[0])
             raise
         raise AssertionError("tenacity raises what the last attempt raised")
 
     async def _ask_within_quota(
-        self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker, asked: list[float]
+        self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker, start_times: list[float]
     ) -> ModelReply:
-        """Repeat a refused request (429) while other requests are answered. `asked` collects the start times."""
+        """Repeat a refused request (429) while other requests are answered. `start_times` collects the start times."""
         limit = self._limits.get(request.model)
         if limit is None:
             options = self._options
@@ -538,9 +544,9 @@ class Models:
                 options.concurrency, per_minute=options.per_minute, first_wait_seconds=options.first_wait_seconds
             )
         while True:
-            async with limit.slot(ended=breaker.tripped, waits=breaker.report_wait) as answers:
+            async with limit.slot(interrupt=breaker.tripped, on_pause=breaker.report_wait) as answers:
                 breaker.check()
-                asked.append(time.monotonic())
+                start_times.append(time.monotonic())
                 try:
                     reply = await self._ask_once(provider, request, account)
                 except ModelError as error:
@@ -591,8 +597,8 @@ class Models:
         except TimeoutError as error:
             if not deadline.expired():
                 raise
-            said = f"no answer within {self._options.timeout_seconds:g} s"
-            raise make_model_error(Trouble.TIMEOUT, request.model, said) from error
+            problem = f"no answer within {self._options.timeout_seconds:g} s"
+            raise make_model_error(Trouble.TIMEOUT, request.model, problem) from error
 
 
 class _Wait:
@@ -603,8 +609,8 @@ class _Wait:
 
     def __call__(self, state: RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()
-        wanted = error.retry_after if isinstance(error, ModelError) else None
-        return self._by_chance(state) if wanted is None else wanted
+        retry_after = error.retry_after if isinstance(error, ModelError) else None
+        return self._by_chance(state) if retry_after is None else retry_after
 
 
 def _is_unavailable(error: BaseException) -> bool:
@@ -657,13 +663,13 @@ class Cache:
 
     # `action` makes keys and texts off the loop: those of a thousand requests would block it.
     async def _run_off_loop(self, action: Callable[[ReplyStore], T], *, reads: bool = False) -> T | None:
-        found = None
+        result = None
         if self._may_try(reads=reads) and not self._is_closed:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action, reads)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action, reads)
         if self._trouble is not None and not self._is_trouble_reported:
             self._is_trouble_reported = True
             self._warn(f"answers of models are not cached: {self._trouble}")
-        return found
+        return result
 
     def _may_try(self, *, reads: bool) -> bool:
         """A file that cannot be written, as on a full disk, is still read."""

@@ -86,16 +86,16 @@ def _find_simple_names(text: str) -> frozenset[str] | None:
         raise TemplateProblem(f"has {len(text):,} characters, expected at most {_LENGTH_AT_MOST:,}")
     try:
         tree = _environment().parse(text)
-        found = list(tree.find_all(nodes.Node))
+        all_nodes = list(tree.find_all(nodes.Node))
     except TemplateSyntaxError as error:
         raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
     except RecursionError:
         raise TemplateProblem("too deeply nested") from None
     except ValueError as error:  # an integer literal that is too long for Python
         raise TemplateProblem(str(error)) from None
-    if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in found):
+    if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in all_nodes):
         return None
-    return frozenset(node.name for node in found if isinstance(node, nodes.Name))
+    return frozenset(node.name for node in all_nodes if isinstance(node, nodes.Name))
 
 
 def _query_process(text: str, data: str | None) -> Mapping[str, Any]:
@@ -111,7 +111,7 @@ def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
     """Ask the process. If the template is too slow, the answer has a `problem`. Raises TemplateProblem."""
     request = json.dumps({"text": text, "data": None if data is None else json.loads(data), "path": _search_path()})
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-I", template_process.__file__],
             input=request.encode("utf-8", "surrogatepass"),
             capture_output=True,
@@ -123,12 +123,12 @@ def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
         raise TemplateProblem(_TOO_SLOW) from None
     except OSError as error:
         raise TemplateProblem(f"the process that renders it could not be started: {error}") from error
-    if done.returncode:
-        if done.returncode < 0:
+    if process.returncode:
+        if process.returncode < 0:
             return {"problem": _TOO_SLOW}
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise TemplateProblem(f"the process that renders it ended with exit status {done.returncode}: {last}")
-    answer: Mapping[str, Any] = json.loads(done.stdout)
+        last_line = process.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise TemplateProblem(f"the process that renders it ended with exit status {process.returncode}: {last_line}")
+    answer: Mapping[str, Any] = json.loads(process.stdout)
     return answer
 
 
@@ -141,8 +141,8 @@ def _serialize_functions(value: Any) -> Any:
 
 
 def _search_path() -> list[str]:
-    here = Path.cwd()
-    return [entry for entry in sys.path if entry and Path(entry).is_absolute() and Path(entry) != here]
+    current_folder = Path.cwd()
+    return [entry for entry in sys.path if entry and Path(entry).is_absolute() and Path(entry) != current_folder]
 
 
 @cache
@@ -153,7 +153,7 @@ def _environment() -> SandboxedEnvironment:
 # Prices of models, from the settings or from genai-prices.
 
 _MILLION = 1_000_000
-_AT_HOME = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "docker_model_runner"})
+_LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "docker_model_runner"})
 """Providers of LiteLLM that run models locally, at no cost."""
 
 
@@ -180,18 +180,20 @@ def count_tokens(usage: TokenUsage | None) -> Tokens | None:
     """Count the tokens of a reply; None if the model did not report both input and output."""
     if usage is None or usage.prompt is None:
         return None
-    given = usage.prompt + (usage.tool_use_prompt or 0)
+    input_tokens = usage.prompt + (usage.tool_use_prompt or 0)
     if usage.candidates is None and usage.thoughts is None:
-        return None if usage.total is None else Tokens(given, max(usage.total - given, 0), usage.cached or 0)
-    return Tokens(given, (usage.candidates or 0) + (usage.thoughts or 0), usage.cached or 0)
+        return (
+            None if usage.total is None else Tokens(input_tokens, max(usage.total - input_tokens, 0), usage.cached or 0)
+        )
+    return Tokens(input_tokens, (usage.candidates or 0) + (usage.thoughts or 0), usage.cached or 0)
 
 
 class Prices:
     """Prices of models by name. Call `load` first, off the event loop: it imports a library."""
 
-    def __init__(self, own: Mapping[str, OwnPrice] | None = None) -> None:
-        """`own` prices take precedence over those of the library."""
-        self._own = own or {}
+    def __init__(self, configured: Mapping[str, OwnPrice] | None = None) -> None:
+        """Prices in the settings (`configured`) take precedence over those of the library."""
+        self._configured = configured or {}
 
     def load(self) -> None:
         """Import the library and its prices, which it reads on first use."""
@@ -199,12 +201,12 @@ class Prices:
 
     def cost(self, model: str, tokens: Tokens) -> Decimal:
         """Return the cost of one reply in US dollars. Raises UnknownPrice."""
-        own = self._own.get(model)
-        if own is not None:
-            dollars = Decimal(repr(own.input)) * tokens.input + Decimal(repr(own.output)) * tokens.output
+        price = self._configured.get(model)
+        if price is not None:
+            dollars = Decimal(repr(price.input)) * tokens.input + Decimal(repr(price.output)) * tokens.output
             return dollars / _MILLION
         name, provider = _split_model_name(model)
-        if provider in _AT_HOME:
+        if provider in _LOCAL_PROVIDERS:
             return Decimal(0)
         from genai_prices import Usage, calc_price
 

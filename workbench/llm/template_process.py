@@ -1,8 +1,8 @@
 """Renders one template of a user in a process of its own, with limits for time and memory.
 
-Run by its path with `python -I`; imports nothing of ours. Its input is a JSON object: `text`, the template; `data`, the
-values it may use, or null if only the names are wanted that the template expects; `path`, more folders to import from.
-The answer is a JSON object with `text`, with `names`, or with `problem`.
+Run by its path with `python -I`; imports no module of workbench. Its input is a JSON object: `text`, the template;
+`data`, the values for it, or null to get only the names that it needs; `path`, further folders to import from. The
+answer is a JSON object with `text`, with `names`, or with `problem`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS_AT_MOST = 1
 """Processor time of one template."""
 
 LENGTH_AT_MOST = 1_000_000
-"""Characters of what a template gives."""
+"""The maximum length of a rendered template, in characters."""
 
 _BYTES_AT_MOST = 1 << 30
 
@@ -32,22 +32,22 @@ def make_environment() -> SandboxedEnvironment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     # Not HTML: nothing is escaped. Prompts enclose data from outside in marks.
-    made = ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, autoescape=False
     )
     # Templates for ADK apply it to texts of personas, which are already rendered here.
-    made.filters["render_string_filter"] = str
-    return made
+    environment.filters["render_string_filter"] = str
+    return environment
 
 
 def main() -> None:
     """Answer the one request."""
     request = json.load(sys.stdin)
     sys.path.extend(folder for folder in request["path"] if folder not in sys.path)
-    used = make_environment()
+    environment = make_environment()
     _set_limits()
     try:
-        answer = _answer_request(used, request)
+        answer = _answer_request(environment, request)
     except MemoryError:
         answer = {"problem": "needs too much memory"}
     except RecursionError:
@@ -59,12 +59,12 @@ def main() -> None:
     json.dump(answer, sys.stdout)
 
 
-def _answer_request(used: SandboxedEnvironment, request: dict[str, Any]) -> dict[str, Any]:
+def _answer_request(environment: SandboxedEnvironment, request: dict[str, Any]) -> dict[str, Any]:
     from jinja2 import meta
 
     if request["data"] is None:
-        return {"names": sorted(meta.find_undeclared_variables(used.parse(request["text"])))}
-    text = used.from_string(request["text"]).render(**_deserialize_functions(request["data"]))
+        return {"names": sorted(meta.find_undeclared_variables(environment.parse(request["text"])))}
+    text = environment.from_string(request["text"]).render(**_deserialize_functions(request["data"]))
     if len(text) > LENGTH_AT_MOST:
         return {"problem": f"gives {len(text):,} characters, expected at most {LENGTH_AT_MOST:,}"}
     return {"text": text}
@@ -83,14 +83,14 @@ def _set_limits() -> None:
         import resource
     except ImportError:  # Windows has only the time limit of the caller
         return
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(used.ru_utime + used.ru_stime) + SECONDS_AT_MOST
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(usage.ru_utime + usage.ru_stime) + SECONDS_AT_MOST
     limits = ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, _BYTES_AT_MOST), (resource.RLIMIT_CORE, 0))
     for limit, most in limits:
         hard = resource.getrlimit(limit)[1]
-        bounded = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        soft_limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
         try:
-            resource.setrlimit(limit, (bounded, hard))
+            resource.setrlimit(limit, (soft_limit, hard))
         except (OSError, ValueError):  # macOS has no limit of memory
             continue
 

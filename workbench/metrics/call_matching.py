@@ -148,15 +148,15 @@ class CallRule:
         if paths:
             actual, expected = _lift(actual, paths), _lift(expected, paths)
         ignored = {name for name, rule in self.arguments.items() if rule is None}
-        names, wanted = actual.keys() - ignored, expected.keys() - ignored
+        actual_names, expected_names = actual.keys() - ignored, expected.keys() - ignored
         if self.mode == "ignore":
             # Only the arguments with their own rule count.
-            names, wanted = names & self.arguments.keys(), wanted & self.arguments.keys()
-        if self.mode != "superset" and not names <= wanted:
+            actual_names, expected_names = actual_names & self.arguments.keys(), expected_names & self.arguments.keys()
+        if self.mode != "superset" and not actual_names <= expected_names:
             return False
-        if self.mode != "subset" and not wanted <= names:
+        if self.mode != "subset" and not expected_names <= actual_names:
             return False
-        rules = ((name, self.arguments.get(name) or _is_same) for name in names & wanted)
+        rules = ((name, self.arguments.get(name) or _is_same) for name in actual_names & expected_names)
         return all(rule(actual[name], expected[name], form) for name, rule in rules)
 
 
@@ -220,25 +220,24 @@ class ArgumentRules:
     def find_unmatched(self, calls: Trajectory, declared: Mapping[str, Set[str]]) -> Iterator[str]:
         """Find the names in the rules that match nothing in a case; yield a text for each.
 
-        `calls` are the calls of both sides, `declared` is what `declared_arguments` gives. An argument to ignore
-        may be missing in a call, but its name may also be misspelt, so it is reported as others are, whether the case
-        passed or not. Raises RuleError for an argument that a tool does not declare, and for rules that compare nothing
-        at all.
+        `calls` are the calls of both sides, `declared` is the result of `declared_arguments`. Ignored arguments are
+        reported too: their names may be misspelt. Raises RuleError for an argument that a tool does not declare, and
+        for rules that compare nothing at all.
         """
-        called: dict[str, list[Mapping[str, Any]]] = {}
+        args_by_tool: dict[str, list[Mapping[str, Any]]] = {}
         for call in calls:
-            called.setdefault(call.name, []).append(call.args or {})
-        for name in self.tools.keys() - called.keys() - declared.keys():
-            near = suggest_name(name, called.keys() | declared.keys())
+            args_by_tool.setdefault(call.name, []).append(call.args or {})
+        for name in self.tools.keys() - args_by_tool.keys() - declared.keys():
+            near = suggest_name(name, args_by_tool.keys() | declared.keys())
             if near:
                 yield f"args_match.tools.{name}: no tool of this name was called{near}"
-        for name in self.tools.keys() & called.keys():
+        for name in self.tools.keys() & args_by_tool.keys():
             yield from _find_unmatched_arguments(
-                self.tools[name], called[name], declared.get(name), f"args_match.tools.{name}"
+                self.tools[name], args_by_tool[name], declared.get(name), f"args_match.tools.{name}"
             )
-        others = [args for name, of_tool in called.items() if name not in self.tools for args in of_tool]
-        if others:
-            yield from _find_unmatched_arguments(self.default, others, None, "args_match.default")
+        other_args = [args for name, of_tool in args_by_tool.items() if name not in self.tools for args in of_tool]
+        if other_args:
+            yield from _find_unmatched_arguments(self.default, other_args, None, "args_match.default")
 
 
 def _find_unmatched_arguments(
@@ -254,7 +253,7 @@ def _find_unmatched_arguments(
                 or f"; expected one of {', '.join(sorted(declared)[:_NAMES_SHOWN]) or 'none'}"
             )
             raise RuleError(f"{place}.arguments.{name}: the tool has no such argument{near}")
-        # An object without a schema may hold it, and was in some call without it.
+        # Only an object without a schema can hold the argument, and some call has this object without it.
         unmatched = [name for name in unmatched if name not in declared and _has_parent_object(calls, name)]
     names = sorted(set(islice((path for args in calls for path in _iter_call_paths(args)), _NAMES_AT_MOST)))
     if rule.mode == "ignore" and unmatched and len(unmatched) == len(rule.arguments) and names:
@@ -344,9 +343,9 @@ def _read_value_rule(value: Any, place: str, options: Options) -> ValueRule | No
     return None
 
 
-def _refuse_unknown(value: Mapping[str, Any], known: set[str], place: str, options: Options) -> None:
-    for key in value.keys() - known:
-        options.refuse(f"{place}.{key}", found="an unknown key", expected=" or ".join(sorted(known)))
+def _refuse_unknown(value: Mapping[str, Any], known_keys: set[str], place: str, options: Options) -> None:
+    for key in value.keys() - known_keys:
+        options.refuse(f"{place}.{key}", found="an unknown key", expected=" or ".join(sorted(known_keys)))
 
 
 def _lift(args: Mapping[str, Any], paths: Iterable[str]) -> Mapping[str, Any]:
@@ -373,17 +372,17 @@ def _lift_path(level: dict[str, Any], steps: list[str], path: str, lifted: dict[
 
 
 def _has_path(args: Mapping[str, Any], name: str) -> bool:
-    return _find_value(args, name, missing=_MISSING) is not _MISSING
+    return _find_value(args, name, default=_MISSING) is not _MISSING
 
 
-def _find_value(args: Mapping[str, Any], name: str, *, missing: Any = None) -> Any:
-    """Return the value of an argument, or at a dotted path into objects; `missing` if it does not exist."""
+def _find_value(args: Mapping[str, Any], name: str, *, default: Any = None) -> Any:
+    """Return the value of an argument, or at a dotted path into objects; `default` if it does not exist."""
     if name in args:
         return args[name]
     value: Any = args
     for step in name.split("."):
         if not isinstance(value, Mapping) or step not in value:
-            return missing
+            return default
         value = value[step]
     return value
 
@@ -510,8 +509,8 @@ def explain_missing_calls(turn: Turn) -> Score | None:
 _UNKNOWN_ARGUMENTS = {"\0": "unknown"}
 
 
-def set_unknown_apart(turn: Turn) -> Turn:
-    """Return the turn with unknown arguments that equal no others: a match is then sure."""
+def replace_unknown_arguments(turn: Turn) -> Turn:
+    """Return the turn with a value for unknown arguments that equals no other, so that every match is certain."""
     if turn.arguments_unknown is None:
         return turn
     calls = [call._replace(args=_UNKNOWN_ARGUMENTS) if call.args is None else call for call in turn.predicted or ()]
@@ -521,7 +520,8 @@ def set_unknown_apart(turn: Turn) -> Turn:
 def check_arguments_known(turn: Turn, *, is_better_by_name: Callable[[], bool]) -> None:
     """Raise CallsUnknown if unknown arguments may be the reason why calls do not match.
 
-    A comparison by name matches at least as many calls as one with arguments. If it is no better, the verdict is sure.
+    A comparison by name matches at least as many calls as one with arguments. If both match equally many, the verdict
+    is certain.
     """
     if turn.arguments_unknown is not None and is_better_by_name():
         raise CallsUnknown(turn.arguments_unknown)

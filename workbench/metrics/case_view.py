@@ -51,29 +51,29 @@ def call_key(call: ToolCall) -> tuple[str, Hashable]:
     return (call.name, _canonical_arguments(call.args) if call.args else _NO_ARGUMENTS)
 
 
-_known: dict[bytes, Hashable] = {}
-_KNOWN_AT_MOST = 4096
+_canonical_cache: dict[bytes, Hashable] = {}
+_CACHED_AT_MOST = 4096
 _SHORT = 1_000  # bytes
 _STABLE = 2  # this version of marshal has no references, so equal values give equal bytes
 
 
 def _canonical_arguments(args: Any) -> Hashable:
-    """Do as `canonical`, with a cache for short arguments.
+    """Return `canonical` of the arguments, with a cache for short ones.
 
     Most calls have exactly the expected arguments, and the cache finds that in half the time.
     """
     try:
-        written = marshal.dumps(args, _STABLE)
+        encoded = marshal.dumps(args, _STABLE)
     except ValueError:  # nested deeply, or of types that are not JSON's
         return canonical(args)
-    if len(written) > _SHORT:
+    if len(encoded) > _SHORT:
         return canonical(args)
-    known = _known.get(written)
-    if known is None:
-        if len(_known) >= _KNOWN_AT_MOST:
-            _known.clear()
-        known = _known[written] = canonical(args)
-    return known
+    form = _canonical_cache.get(encoded)
+    if form is None:
+        if len(_canonical_cache) >= _CACHED_AT_MOST:
+            _canonical_cache.clear()
+        form = _canonical_cache[encoded] = canonical(args)
+    return form
 
 
 # Matching the calls of two trajectories: pure functions on lists.
@@ -81,19 +81,19 @@ def _canonical_arguments(args: Any) -> Hashable:
 T = TypeVar("T")
 
 
-def is_subsequence(wanted: Sequence[T], given: Sequence[T]) -> bool:
-    """True if all of `wanted` occurs in `given` in this order, with anything between. True for an empty `wanted`."""
-    rest = iter(given)
-    return all(item in rest for item in wanted)
+def is_subsequence(expected: Sequence[T], actual: Sequence[T]) -> bool:
+    """True if all of `expected` occurs in `actual` in this order, with anything between; also if it is empty."""
+    remaining = iter(actual)
+    return all(item in remaining for item in expected)
 
 
-def is_fitting_subsequence(wanted: Sequence[T], given: Sequence[T], fits: Callable[[T, T], bool]) -> bool:
+def is_fitting_subsequence(expected: Sequence[T], actual: Sequence[T], fits: Callable[[T, T], bool]) -> bool:
     """Do as `is_subsequence`, but compare by `fits(given, wanted)`.
 
-    Taking the first item that fits is right for any rule, transitive or not: it leaves the longest rest.
+    Taking the first item that fits is right for any rule, transitive or not: it leaves most items for the others.
     """
-    rest = iter(given)
-    return all(any(fits(candidate, item) for candidate in rest) for item in wanted)
+    remaining = iter(actual)
+    return all(any(fits(candidate, item) for candidate in remaining) for item in expected)
 
 
 def count_equal(left: Sequence[object], right: Sequence[object]) -> int:
@@ -131,27 +131,27 @@ def _augment(start: int, partners: Sequence[Sequence[int]], owner: dict[int, int
     queue = deque([start])
     while queue:
         candidate = queue.popleft()
-        for wanted in partners[candidate]:
-            if wanted in taker:
+        for item in partners[candidate]:
+            if item in taker:
                 continue
-            taker[wanted] = candidate
-            if wanted not in owner:
-                _reassign(wanted, start, taker, owner)
+            taker[item] = candidate
+            if item not in owner:
+                _reassign(item, start, taker, owner)
                 return True
-            queue.append(owner[wanted])
+            queue.append(owner[item])
     return False
 
 
 def _reassign(free: int, start: int, taker: dict[int, int], owner: dict[int, int]) -> None:
     """Walk the path back from a free item to `start`: each candidate takes the item that the previous one left."""
-    held = {candidate: item for item, candidate in owner.items()}
+    item_by_candidate = {candidate: item for item, candidate in owner.items()}
     item = free
     while True:
         candidate = taker[item]
         owner[item] = candidate
         if candidate == start:
             return
-        item = held[candidate]
+        item = item_by_candidate[candidate]
 
 
 # The judged case, turn by turn. Values that several metrics need are cached.

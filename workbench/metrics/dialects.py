@@ -40,17 +40,17 @@ WHOLE_CONVERSATION = "agentevals scores the turns as one trajectory, the others 
 
 _PAIRS_AT_MOST = 1_000_000  # actual times expected calls of a case: more take seconds in the worst case
 
-_ReadTurn = Callable[[Turn], Score]
+_ScoreTurn = Callable[[Turn], Score]
 
 
 class _Rule(NamedTuple):
-    """A rule of a dialect. `of_case` computes the score of the case from those of the turns and of all turns joined."""
+    """A rule of a dialect. `score_case` gets the scores of the turns and of all turns joined, and scores the case."""
 
     dialect: str
     name: str
-    read: _ReadTurn
+    score_turn: _ScoreTurn
     variant: str = ""
-    of_case: Callable[[Sequence[Score], Score], Score] = lambda turns, _joined: _compute_mean(turns)
+    score_case: Callable[[Sequence[Score], Score], Score] = lambda turns, _joined: _compute_mean(turns)
 
 
 class _Question(NamedTuple):
@@ -58,7 +58,7 @@ class _Question(NamedTuple):
 
     text: str
     rules: tuple[_Rule, ...]
-    causes: tuple[tuple[str, _ReadTurn, _ReadTurn], ...]
+    causes: tuple[tuple[str, _ScoreTurn, _ScoreTurn], ...]
 
 
 def compare_dialects(view: CaseView) -> CaseDialects:
@@ -66,15 +66,19 @@ def compare_dialects(view: CaseView) -> CaseDialects:
 
     A turn with one trajectory only has no comparisons and does not count for the case.
     """
-    known = [turn for turn in view.turns if _explain_unknown(turn) is None]
-    compared = [turn for turn in known if turn.predicted is not None and turn.reference is not None]
-    pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
-    if not compared:
+    turns_with_known_calls = [turn for turn in view.turns if _explain_unknown(turn) is None]
+    comparable_turns = [
+        turn for turn in turns_with_known_calls if turn.predicted is not None and turn.reference is not None
+    ]
+    pairs = sum(len(turn.predicted or ()) for turn in comparable_turns) * sum(
+        len(turn.reference or ()) for turn in comparable_turns
+    )
+    if not comparable_turns:
         return CaseDialects(reason=_explain_no_comparison(view))
     if pairs > _PAIRS_AT_MOST:
         return CaseDialects(reason="too many calls to compare quickly")
-    turns = tuple(tuple(_compare_turn(turn)) if turn in compared else () for turn in view.turns)
-    return CaseDialects(turns=turns, whole=tuple(_compare_case(compared)))
+    turns = tuple(tuple(_compare_turn(turn)) if turn in comparable_turns else () for turn in view.turns)
+    return CaseDialects(turns=turns, whole_case=tuple(_compare_case(comparable_turns)))
 
 
 def _explain_no_comparison(view: CaseView) -> str:
@@ -83,9 +87,9 @@ def _explain_no_comparison(view: CaseView) -> str:
         return "there are no turns"
     if all(turn.actual is None for turn in view.turns):
         return "the agent finished no turn"
-    unknown = next(filter(None, map(_explain_unknown, view.turns)), None)
-    if unknown is not None:
-        return unknown
+    reason = next(filter(None, map(_explain_unknown, view.turns)), None)
+    if reason is not None:
+        return reason
     if all(turn.predicted is None for turn in view.turns):
         return "no predicted_trajectory"
     if all(turn.expected is None for turn in view.turns):
@@ -101,7 +105,7 @@ def _explain_unknown(turn: Turn) -> str | None:
 def _compare_turn(turn: Turn) -> Iterator[DialectComparison]:
     for question in _QUESTIONS:
         readings = tuple(
-            DialectReading(rule.dialect, rule.name, rule.read(turn), rule.variant) for rule in question.rules
+            DialectReading(rule.dialect, rule.name, rule.score_turn(turn), rule.variant) for rule in question.rules
         )
         yield _make_comparison(question, readings, _find_causes(question, [turn]))
 
@@ -115,8 +119,8 @@ def _compare_case(turns: Sequence[Turn]) -> Iterator[DialectComparison]:
         readings = []
         causes = _find_causes(question, turns)
         for rule in question.rules:
-            scores = [rule.read(turn) for turn in turns]
-            score = rule.of_case(scores, rule.read(joined))
+            scores = [rule.score_turn(turn) for turn in turns]
+            score = rule.score_case(scores, rule.score_turn(joined))
             readings.append(DialectReading(rule.dialect, rule.name, score, rule.variant))
             if score.value != _compute_mean(scores).value:
                 causes.append(WHOLE_CONVERSATION)
@@ -159,11 +163,11 @@ def _make_vertex_rule(name: str, formula: Formula, count: Count = one_for_one, v
 
 
 def _make_agentevals_rule(name: str, match: Match) -> _Rule:
-    of_case = _use_worst_turn if match is strict_match else _use_joined
-    return _Rule("agentevals", name, _make_match_reader(match, EmptyForAbsent()), of_case=of_case)
+    score_case = _use_worst_turn if match is strict_match else _use_joined
+    return _Rule("agentevals", name, _make_match_reader(match, EmptyForAbsent()), score_case=score_case)
 
 
-def _make_match_reader(match: Match, pairing: PythonEquality) -> _ReadTurn:
+def _make_match_reader(match: Match, pairing: PythonEquality) -> _ScoreTurn:
     return lambda turn: Score(float(match(pairing, turn)))
 
 
@@ -174,10 +178,10 @@ def _make_count_rules(name: str, formula: Formula) -> tuple[_Rule, _Rule]:
 
 
 def _make_question(
-    text: str, *rules: _Rule, match: Match | None = None, counted: tuple[_Rule, _Rule] | None = None
+    text: str, *rules: _Rule, match: Match | None = None, count_rules: tuple[_Rule, _Rule] | None = None
 ) -> _Question:
-    """Make a question. `match` is its yes-or-no rule, if any; `counted` are two rules that count differently."""
-    causes: list[tuple[str, _ReadTurn, _ReadTurn]] = []
+    """Make a question. `match` is its yes-or-no rule, if any; `count_rules` are two rules that count differently."""
+    causes: list[tuple[str, _ScoreTurn, _ScoreTurn]] = []
     if match is not None:
         as_adk, empty_for_absent = (
             _make_match_reader(match, PythonEquality()),
@@ -185,8 +189,8 @@ def _make_question(
         )
         causes.append((ABSENT_ARGUMENTS, as_adk, empty_for_absent))
         causes.append((PYTHON_EQUALITY, empty_for_absent, lambda turn: Score(float(match(CanonicalEquality(), turn)))))
-    if counted is not None:
-        causes.append((DUPLICATES, counted[0].read, counted[1].read))
+    if count_rules is not None:
+        causes.append((DUPLICATES, count_rules[0].score_turn, count_rules[1].score_turn))
     return _Question(text, rules, tuple(causes))
 
 
@@ -217,9 +221,9 @@ _QUESTIONS = (
         *_ANY_ORDER,
         _make_agentevals_rule("superset", superset_match),
         match=superset_match,
-        counted=_ANY_ORDER,
+        count_rules=_ANY_ORDER,
     ),
     _make_question("no calls but expected ones", _make_agentevals_rule("subset", subset_match)),
-    _make_question("share of the calls made that was expected", *_PRECISION, counted=_PRECISION),
-    _make_question("share of the expected calls that was made", *_RECALL, counted=_RECALL),
+    _make_question("share of the calls made that was expected", *_PRECISION, count_rules=_PRECISION),
+    _make_question("share of the expected calls that was made", *_RECALL, count_rules=_RECALL),
 )

@@ -148,8 +148,8 @@ def _is_score(value: Any) -> bool:
 
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
 _MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
-"""Troubles that may be chance, so that asking again may help. Outages were retried already."""
-_OF_END = "the end of the conversation is judged on its last turn"
+"""Troubles after which another request may succeed. Outages were retried already."""
+_END_HINT = "the end of the conversation is judged on its last turn"
 
 
 async def judge_by_model(
@@ -174,25 +174,25 @@ async def judge_by_model(
             return await ask(request)
 
     model = judge.options.model or default_model
-    asking = _Questioner(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
-    last = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
+    questioner = _Questioner(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
+    last_index = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
 
     async def judge_turn(index: int, turn: Turn) -> InvocationScore:
-        nothing = skip(turn) or (_NOT_LAST if judge.whole and index != last else None)
-        if nothing is not None:
-            return _make_score(nothing)
+        undefined = skip(turn) or (_NOT_LAST if judge.judges_conversation and index != last_index else None)
+        if undefined is not None:
+            return _make_score(undefined)
         # In a thread: the first call imports the template library, and a long conversation takes long to render.
-        return await asking.judge(await asyncio.to_thread(judge.ask, turn, view))
+        return await questioner.judge(await asyncio.to_thread(judge.ask, turn, view))
 
     async def judge_end() -> InvocationScore | None:
-        if judge.ask_end is None or last is None:
+        if judge.ask_end is None or last_index is None:
             return None
-        return await asking.judge(await asyncio.to_thread(judge.ask_end, view))
+        return await questioner.judge(await asyncio.to_thread(judge.ask_end, view))
 
     turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
     scores, end = await asyncio.gather(turns, judge_end())
-    if end is not None and last is not None and _is_deduction(end):
-        scores[last] = end.model_copy(update={"hint": _OF_END})
+    if end is not None and last_index is not None and _is_deduction(end):
+        scores[last_index] = end.model_copy(update={"hint": _END_HINT})
     return build_judged_result(rule, tuple(scores))
 
 
@@ -212,7 +212,7 @@ class _Questioner:
         self._name = name
         self._options = options
         self._model = model
-        self._needed = math.ceil(round(quorum * options.samples, 9))
+        self._samples_needed = math.ceil(round(quorum * options.samples, 9))
         self._ask = ask
 
     async def judge(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
@@ -249,16 +249,16 @@ class _Questioner:
         return Preparation(prompt=question.prompt, tries=tuple(tries)), None
 
     async def _conclude(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
-        asked = [question.flipped or question if number % 2 else question for number in range(self._options.samples)]
+        variants = [question.flipped or question if number % 2 else question for number in range(self._options.samples)]
         answers = await asyncio.gather(
             *(
-                _ask_sample(self._make_request(each, number, self._name), each, self._ask)
-                for number, each in enumerate(asked)
+                _ask_sample(self._make_request(variant, number, self._name), variant, self._ask)
+                for number, variant in enumerate(variants)
             )
         )
         samples = tuple(
-            sample if each is question else sample.model_copy(update={"prompt": each.prompt})
-            for each, (sample, _) in zip(asked, answers, strict=True)
+            sample if variant is question else sample.model_copy(update={"prompt": variant.prompt})
+            for variant, (sample, _) in zip(variants, answers, strict=True)
         )
         conclusion = question.conclude([opinion for _, opinion in answers])
         judgement = Judgement(
@@ -273,14 +273,14 @@ class _Questioner:
             best=question.best,
             spread=conclusion.spread,
         )
-        unasked = next((sample.problem for sample in samples if sample.unasked), None)
-        if unasked is not None:  # too few samples may be left: no verdict
-            return InvocationScore(score=None, reason=unasked, judgement=judgement)
+        unasked_reason = next((sample.problem for sample in samples if sample.unasked), None)
+        if unasked_reason is not None:  # too few samples may be left: no verdict
+            return InvocationScore(score=None, reason=unasked_reason, judgement=judgement)
         if conclusion.score is None:
             reason = conclusion.reason or _explain_no_score(samples)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
-        if judgement.samples_read < self._needed:  # the result of so few samples would be chance
-            reason = _explain_too_few(judgement, needed=self._needed)
+        if judgement.samples_read < self._samples_needed:  # the result of so few samples would be chance
+            reason = _explain_too_few(judgement, needed=self._samples_needed)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
         return InvocationScore(score=conclusion.score, judgement=judgement)
 
@@ -373,8 +373,8 @@ async def judge_case(
 ) -> tuple[MetricResult, ...]:
     """Judge a case by criteria, in their order.
 
-    Turns that were finished are judged even where a later one was not. Never raises for a metric that fails: its result
-    is an ERROR with the reason.
+    Finished turns are judged even if a later turn was not finished. A metric that fails does not raise: its result is
+    an ERROR with the reason.
     """
     view = CaseView(subject)
     groups = [[] if prepared.waits else _judge_directly(prepared, view) for prepared in criteria.criteria]
@@ -406,15 +406,15 @@ def _share_equal_results(results: Sequence[MetricResult]) -> tuple[MetricResult,
 
     Functions with `cache_by_identity` compute their result once for such a tuple.
     """
-    which = tuple(map(id, results))
-    alike = _shared_results.get(which)
-    if alike is None:
+    identities = tuple(map(id, results))
+    shared = _shared_results.get(identities)
+    if shared is None:
         if has_judgements(results):
             return tuple(results)
         if len(_shared_results) >= _MOST_SHARED_RESULTS:
             _shared_results.clear()
-        alike = _shared_results[which] = tuple(results)
-    return alike
+        shared = _shared_results[identities] = tuple(results)
+    return shared
 
 
 def _judge_directly(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:
@@ -440,7 +440,7 @@ async def _judge_async(
             results: list[MetricResult] = []
             for judge, rule in prepared.judges:
                 if isinstance(judge, ModelJudge):
-                    judged = await judge_by_model(
+                    result = await judge_by_model(
                         judge,
                         rule,
                         view,
@@ -449,7 +449,7 @@ async def _judge_async(
                         quorum=config.quorum,
                         skip=skip,
                     )
-                    results += [judged, *build_win_rates(judged)] if judge.tells_wins else [judged]
+                    results += [result, *build_win_rates(result)] if judge.has_win_rates else [result]
             return results
         if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):
             return await asyncio.to_thread(_judge_directly, prepared, view)
@@ -458,7 +458,7 @@ async def _judge_async(
             for judge, rule in prepared.judges
             if isinstance(judge, TextJudge)
         ]
-    except Exception as error:  # as in _judge_here
+    except Exception as error:  # as in _judge_directly
         return [build_error_result(prepared.rule, _format_error(error), total=len(view.turns))]
 
 
@@ -511,9 +511,9 @@ def _explain_unscored(turn: Turn, view: CaseView, *, needs_reference: bool) -> S
 
 def _explain_unasked(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
     """Return the undefined score of a turn that needs no model call; None if it needs one."""
-    nothing = _explain_unscored(turn, view, needs_reference=info.needs_reference)
-    if nothing is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
-        return nothing
+    undefined = _explain_unscored(turn, view, needs_reference=info.needs_reference)
+    if undefined is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
+        return undefined
     return Score.undefined(f"the row has no {' and no '.join(info.columns)}")
 
 

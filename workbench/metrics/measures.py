@@ -1,4 +1,4 @@
-"""What a case took, and the state that it left.
+"""Measures of a case, and the comparison of its final state.
 
 Measures (time, failures, calls, tokens) are informational and always reported. Only a criterion with a threshold makes
 them fail.
@@ -92,8 +92,8 @@ def measure_duration(turn: Turn) -> Score:
 
 def _sum_parts(usage: TokenUsage) -> int | None:
     parts = (usage.prompt, usage.tool_use_prompt, usage.candidates, usage.thoughts)
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else usage.total
+    reported = [part for part in parts if part is not None]
+    return sum(reported) if reported else usage.total
 
 
 def _read_recorded(view: CaseView, column: str) -> CaseScore:
@@ -182,17 +182,17 @@ def find_state_differences(
     expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool
 ) -> list[dict[str, Any]]:
     """List the differences by key: `kind` is missing, different, or (with `exact`) unexpected."""
-    found: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     for key, value in expected.items():
         if key not in actual:
-            found.append({"key": key, "kind": "missing", "expected": value})
+            differences.append({"key": key, "kind": "missing", "expected": value})
         elif not is_same(value, actual[key]):
-            found.append({"key": key, "kind": "different", "expected": value, "actual": actual[key]})
+            differences.append({"key": key, "kind": "different", "expected": value, "actual": actual[key]})
     if exact:
-        found += [
+        differences += [
             {"key": key, "kind": "unexpected", "actual": value} for key, value in actual.items() if key not in expected
         ]
-    return found
+    return differences
 
 
 def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
@@ -205,17 +205,17 @@ def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> Cas
     if execution.final_state is None and view.subject.recorded:
         return CaseScore(Score.undefined("the recorded session has no final state"))
     actual = _drop_keys(execution.final_state or {}, ignored)
-    found = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
-    if not found:
+    differences = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
+    if not differences:
         return CaseScore(Score(1.0))
-    return CaseScore(Score(0.0, hint=_explain_state(execution.final_state, found)), {"differences": found})
+    return CaseScore(Score(0.0, hint=_explain_state(execution.final_state, differences)), {"differences": differences})
 
 
-def _explain_state(actual: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]) -> str | None:
+def _explain_state(actual: Mapping[str, Any] | None, differences: Sequence[Mapping[str, Any]]) -> str | None:
     """Explain what the differences between expected and actual values do not show."""
     if actual is None:
         return "The agent reported no session state."
-    unexpected = [str(each["key"]) for each in found if each["kind"] == "unexpected"]
+    unexpected = [str(each["key"]) for each in differences if each["kind"] == "unexpected"]
     if not unexpected:
         return None
     more = f" and {len(unexpected) - _MOST_KEYS} more" if len(unexpected) > _MOST_KEYS else ""

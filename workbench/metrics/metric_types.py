@@ -52,20 +52,20 @@ def check_threshold_range(criterion: Criterion, lowest: Any, highest: Any) -> li
     threshold = criterion.threshold
     if threshold is None:
         return []
-    above = highest if is_number(highest) else math.inf
-    below = min(lowest, 0.0) if is_number(lowest) else -math.inf
-    if below <= threshold <= above:
+    upper = highest if is_number(highest) else math.inf
+    lower = min(lowest, 0.0) if is_number(lowest) else -math.inf
+    if lower <= threshold <= upper:
         return []
-    expected = f"a number of at least {below:g}" if math.isinf(above) else f"a number of at most {above:g}"
-    if not math.isinf(above) and not math.isinf(below):
-        expected = f"a number from {lowest:g} to {above:g}, the range of the metric"
+    expected = f"a number of at least {lower:g}" if math.isinf(upper) else f"a number of at most {upper:g}"
+    if not math.isinf(upper) and not math.isinf(lower):
+        expected = f"a number from {lowest:g} to {upper:g}, the range of the metric"
     place = f"criteria.{criterion.metric}.{THRESHOLD}"
     return [InvalidConfig(place=place, found=f"the threshold {threshold:.10g}", expected=expected)]
 
 
-def find_nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known_names: Iterable[str]) -> str | None:
     """Return the known name that is most similar to `name`; None if none is close."""
-    folded = {candidate.casefold(): candidate for candidate in known}
+    folded = {candidate.casefold(): candidate for candidate in known_names}
     matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
 
@@ -95,7 +95,7 @@ class Options:
         self.place = f"criteria.{criterion.metric}"
         self.problems: list[InvalidConfig] = []
         self._values = criterion.options
-        self._read: set[str] = set(TOLERATED)
+        self._names_read: set[str] = set(TOLERATED)
 
     def refuse(self, place: str, *, found: str, expected: str) -> None:
         """Add a problem. `place` is relative to the criterion."""
@@ -103,7 +103,7 @@ class Options:
 
     def raw(self, name: str) -> Any:
         """Return the value as written; None if it is missing."""
-        self._read.add(name)
+        self._names_read.add(name)
         return self._values.get(name, self._values.get(to_camel(name)))
 
     def collect(self, *names: str) -> dict[str, Any]:
@@ -142,13 +142,13 @@ class Options:
 
     def finish(self) -> list[InvalidConfig]:
         """Return all problems, with one for each unknown option."""
-        readable = self._read | {to_camel(name) for name in self._read}
-        own = sorted({*self._read.difference(TOLERATED), THRESHOLD})
+        readable = self._names_read | {to_camel(name) for name in self._names_read}
+        known_options = sorted({*self._names_read.difference(TOLERATED), THRESHOLD})
         for name, value in self._values.items():
             if name in readable:
                 continue
-            guess = find_nearest(name, own)
-            hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(own)}"
+            guess = find_nearest(name, known_options)
+            hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(known_options)}"
             self.refuse(name, found=f"the unknown option {name!r} ({describe(value)})", expected=hint)
         return self.problems
 
@@ -262,7 +262,7 @@ class Opinion(NamedTuple):
 class Conclusion(NamedTuple):
     """The result of all samples.
 
-    `reason` says why there is no score; it is None if every sample failed. `spread`: see Judgement.
+    `reason` explains a missing score; it is None if every sample failed. `spread`: see Judgement.
     """
 
     score: float | None
@@ -319,24 +319,24 @@ class JudgeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJudge:
-    """Asks a model about each turn, or with `whole` about the conversation up to its last turn.
+    """Asks a model about each turn, or with `judges_conversation` about the conversation up to its last turn.
 
     `ask` returns a Score if no model is needed. `prepares`: `ask` returns a PreparingQuestion. `ask_end` asks about the
-    end of the conversation: a score below the best replaces the judgement of the last turn. With `tells_wins` the
+    end of the conversation: a score below the best replaces the judgement of the last turn. With `has_win_rates` the
     scores say which of two responses is better, and two more results have the win rates.
     """
 
     name: str
     options: JudgeOptions
     ask: Callable[[Turn, CaseView], ModelQuestion | PreparingQuestion | Score]
-    whole: bool = False
+    judges_conversation: bool = False
     prepares: bool = False
     ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
-    tells_wins: bool = False
+    has_win_rates: bool = False
 
     def count_calls(self, turns: int) -> int:
         """Return the number of model calls for a case with `turns` turns, without retries."""
-        return (min(turns, 1) if self.whole else turns) * (self.options.samples + self.prepares)
+        return (min(turns, 1) if self.judges_conversation else turns) * (self.options.samples + self.prepares)
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge
@@ -409,17 +409,17 @@ def build_judged_result(rule: Rule, scores: tuple[InvocationScore, ...]) -> Metr
 
     The result is an ERROR if a model was asked about a turn and the turn has no score.
     """
-    asked = [score for score in scores if score.judgement is not None]
-    silent = [score.reason for score in asked if score.score is None]
-    rubrics = [rubric.score for score in asked if score.judgement for rubric in score.judgement.rubrics]
+    judged = [score for score in scores if score.judgement is not None]
+    missing_reasons = [score.reason for score in judged if score.score is None]
+    rubrics = [rubric.score for score in judged if score.judgement for rubric in score.judgement.rubrics]
     values = [value for value in (rubrics or [score.score for score in scores]) if value is not None]
-    mean = sum(values) / len(values) if values and not silent else None
-    reasons = silent or [score.reason for score in scores]
+    mean = sum(values) / len(values) if values and not missing_reasons else None
+    reasons = missing_reasons or [score.reason for score in scores]
     return MetricResult.construct_unvalidated(
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
-        status=MetricStatus.ERROR if silent else rule.decide_status(mean),
+        status=MetricStatus.ERROR if missing_reasons else rule.decide_status(mean),
         reason=(join_texts(reasons) or "the case has no turns") if mean is None else None,
         hint=join_texts(score.hint for score in scores),
         scored=sum(score.score is not None for score in scores),

@@ -68,9 +68,9 @@ def known_metrics() -> Mapping[str, MetricInfo]:
     return MappingProxyType({name: definition.info for name, definition in _collect_definitions().items()})
 
 
-def find_nearest_metric(name: str, also: Iterable[str] = ()) -> str | None:
-    """Return the known metric, or name in `also`, that is most similar to `name`; None if none is close."""
-    return option_reading.find_nearest(name, (*known_metrics(), *also))
+def find_nearest_metric(name: str, other_names: Iterable[str] = ()) -> str | None:
+    """Return the known metric, or name in `other_names`, that is most similar to `name`; None if none is close."""
+    return option_reading.find_nearest(name, (*known_metrics(), *other_names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +137,12 @@ class PreparedCriteria:
 
     def find_problems(self) -> list[InvalidConfig]:
         """Report unknown metrics, unknown or wrong options, and judge metrics with the name of a built-in metric."""
-        taken = [
+        name_clashes = [
             InvalidConfig(place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="another name")
             for name in self.config.judge_metrics
             if name in known_metrics()
         ]
-        return [*taken, *(problem for prepared in self.criteria for problem in prepared.problems)]
+        return [*name_clashes, *(problem for prepared in self.criteria for problem in prepared.problems)]
 
     def exclude(self, metrics: Collection[str]) -> PreparedCriteria:
         """Return the same criteria without those of some metrics."""
@@ -153,9 +153,11 @@ class PreparedCriteria:
 def prepare(config: EvalConfig) -> PreparedCriteria:
     """Make the criteria of a config ready to judge. Never raises: a criterion that cannot judge says why."""
     prepared = [_prepare_criterion(criterion, config) for criterion in config.criteria]
-    named = {criterion.metric for criterion in config.criteria}
-    always = [Criterion(metric=measure.info.name) for measure in measures.ALWAYS_REPORTED]
-    prepared += [_prepare_criterion(measure, config) for measure in always if measure.metric not in named]
+    criterion_names = {criterion.metric for criterion in config.criteria}
+    measure_criteria = [Criterion(metric=measure.info.name) for measure in measures.ALWAYS_REPORTED]
+    prepared += [
+        _prepare_criterion(measure, config) for measure in measure_criteria if measure.metric not in criterion_names
+    ]
     return PreparedCriteria(config, tuple(prepared))
 
 
@@ -183,18 +185,18 @@ def with_judge(config: EvalConfig, model: str) -> EvalConfig:
 
 def find_info(metric: str, config: EvalConfig) -> MetricInfo | None:
     """Return the info of a metric that this config names; None for custom and unknown metrics."""
-    own = config.judge_metrics.get(metric)
-    if own is not None:
-        return make_judge_metric_info(metric, own)
+    judge_metric = config.judge_metrics.get(metric)
+    if judge_metric is not None:
+        return make_judge_metric_info(metric, judge_metric)
     return None if metric in config.custom_metrics else known_metrics().get(metric)
 
 
 def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidConfig]:
     """Find the inputs of judge metrics that cases with these columns do not have. Only datasets have columns."""
-    named = [(each.metric, config.judge_metrics.get(each.metric)) for each in config.criteria]
+    judge_metrics = [(each.metric, config.judge_metrics.get(each.metric)) for each in config.criteria]
     return [
         problem
-        for name, metric in named
+        for name, metric in judge_metrics
         if metric is not None
         for problem in find_unknown_inputs(name, metric, columns)
     ]
@@ -221,11 +223,11 @@ def _set_scorer(criterion: Criterion, config: EvalConfig, scorer: str) -> Criter
 
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
-    own = config.judge_metrics.get(criterion.metric)
-    if own is not None:
+    judge_metric = config.judge_metrics.get(criterion.metric)
+    if judge_metric is not None:
         options = Options(criterion, judge=config.judge)
-        judges = prepare_judge_metric(criterion.metric, own, options)
-        return _build_prepared(criterion, make_judge_metric_info(criterion.metric, own), judges, options)
+        judges = prepare_judge_metric(criterion.metric, judge_metric, options)
+        return _build_prepared(criterion, make_judge_metric_info(criterion.metric, judge_metric), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a custom metric hides a built-in one of the same name
         problems = option_reading.find_misspelt_threshold(criterion)
@@ -267,13 +269,13 @@ def _make_rule(judge: Judge, criterion: Criterion, info: MetricInfo) -> Rule:
     return rule
 
 
-def _report_unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
-    guess = find_nearest_metric(name, custom)
+def _report_unknown(name: str, configured_names: Iterable[str]) -> InvalidConfig:
+    guess = find_nearest_metric(name, configured_names)
     if guess is not None:
         expected = f"{guess!r} (did you mean that?)"
     else:
-        known = ", ".join(info.name for info in known_metrics().values() if not info.informational)
-        expected = f"a name of custom_metrics or judge_metrics, or one of {known}"
+        known_names = ", ".join(info.name for info in known_metrics().values() if not info.informational)
+        expected = f"a name of custom_metrics or judge_metrics, or one of {known_names}"
     return InvalidConfig(place=f"criteria.{name}", found=f"the unknown metric {name!r}", expected=expected)
 
 
@@ -415,14 +417,16 @@ class MissingColumns:
     missing: Mapping[str, tuple[str, ...]]
     covers_all_metrics: bool
 
-    def describe(self, found: Sequence[str]) -> str:
+    def describe(self, columns: Sequence[str]) -> str:
         """Return a message with the columns that were found, and those that the metrics need."""
         metrics: dict[tuple[str, ...], list[str]] = {}
         for metric, names in self.missing.items():
             metrics.setdefault(names, []).append(metric)
-        expected = "; ".join(f"{' and '.join(names)} for {', '.join(those)}" for names, those in metrics.items())
-        more = ", …" if len(found) > _COLUMNS_SHOWN else ""
-        return f"found the columns {', '.join(found[:_COLUMNS_SHOWN])}{more}, expected {expected}"
+        expected = "; ".join(
+            f"{' and '.join(names)} for {', '.join(metric_names)}" for names, metric_names in metrics.items()
+        )
+        more = ", …" if len(columns) > _COLUMNS_SHOWN else ""
+        return f"found the columns {', '.join(columns[:_COLUMNS_SHOWN])}{more}, expected {expected}"
 
 
 def find_missing_columns(config: EvalConfig, columns: Collection[str]) -> MissingColumns:

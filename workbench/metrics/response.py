@@ -61,8 +61,8 @@ def _explain_response_match(texts: tuple[str, str], answers: Sequence[TextScore]
     if not texts[1]:
         return "The case expects no text, which ADK scores as 0."
     if not score.candidate_units and not score.reference_units:
-        same = "The responses are equal, but have" if texts[0] == texts[1] else "The responses have"
-        return f"{same} no word that ROUGE counts (only signs or emoji), which ADK scores as 0."
+        start = "The responses are equal, but have" if texts[0] == texts[1] else "The responses have"
+        return f"{start} no word that ROUGE counts (only signs or emoji), which ADK scores as 0."
     if len(answers) > 1 and answers[1].value != score.value:
         return f"ADK counts thoughts as part of the response; without them the score is {answers[1].value:.3g}."
     return None
@@ -82,8 +82,8 @@ def _read_overlap(task: TextTask, answers: Sequence[TextScore]) -> Score:
     score = answers[0]
     if not score.candidate_units and not score.reference_units:
         group = "pair of words" if task.words == 2 else f"group of {task.words} words"
-        what = group if task.measure == "rouge_2" else "word"
-        return Score.undefined(f"neither text has a {what} to compare")
+        unit = group if task.measure == "rouge_2" else "word"
+        return Score.undefined(f"neither text has a {unit} to compare")
     if task.measure == "bleu" and not task.effective_order and min(score[1:]) < 4 and score.value < 1.0:
         return Score(score.value, hint="A text of fewer than four words scores near 0 without effective_order.")
     return Score(score.value)
@@ -142,12 +142,12 @@ def _prepare_rouge(options: Options, measure: Measure) -> Sequence[Judge]:
 
 def _read_words(options: Options) -> int:
     """Read how many words in a row ROUGE compares."""
-    given = options.raw("words")
-    if given is None:
+    value = options.raw("words")
+    if value is None:
         return 2
-    if is_number(given) and given in range(2, 10):
-        return int(given)
-    options.refuse("words", found=describe(given), expected="a whole number from 2 to 9")
+    if is_number(value) and value in range(2, 10):
+        return int(value)
+    options.refuse("words", found=describe(value), expected="a whole number from 2 to 9")
     return 2
 
 
@@ -309,8 +309,8 @@ def parameter_key_match(predicted: WrittenCall, reference: WrittenCall) -> Score
 
 def parameter_kv_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
     """Return the share of the parameters of either call that both have with the same value, in [0, 1]."""
-    both = _list_shared_parameters(predicted, reference)
-    equal = [name for name in both if is_same(predicted.arguments[name], reference.arguments[name])]
+    shared_names = _list_shared_parameters(predicted, reference)
+    equal = [name for name in shared_names if is_same(predicted.arguments[name], reference.arguments[name])]
     return _compute_share(equal, predicted, reference)
 
 
@@ -319,8 +319,8 @@ def _list_shared_parameters(predicted: WrittenCall, reference: WrittenCall) -> l
 
 
 def _compute_share(names: Sequence[str], predicted: WrittenCall, reference: WrittenCall) -> Score:
-    every = {*predicted.arguments, *reference.arguments}
-    return Score(len(names) / len(every)) if every else Score.undefined("neither call has a parameter")
+    all_names = {*predicted.arguments, *reference.arguments}
+    return Score(len(names) / len(all_names)) if all_names else Score.undefined("neither call has a parameter")
 
 
 def _compare_calls(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:

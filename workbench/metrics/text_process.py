@@ -97,12 +97,12 @@ class _SlimFinder:
             raise ModuleNotFoundError(f"{name} is not needed to compare texts", name=name)
         if not self.bare or name not in _BARE:
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, path)
-        if found is None:
+        full_spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if full_spec is None:
             return None
         loader: Any = _EmptyLoader()
-        spec = importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=True)
-        spec.submodule_search_locations = found.submodule_search_locations
+        spec = importlib.machinery.ModuleSpec(name, loader, origin=full_spec.origin, is_package=True)
+        spec.submodule_search_locations = full_spec.submodule_search_locations
         return spec
 
 

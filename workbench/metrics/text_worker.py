@@ -47,7 +47,7 @@ class Helper:
         self._errors = errors
         self._ready = False
         self._killed_for = ""
-        self._heard_at = time.monotonic()
+        self._last_output_at = time.monotonic()
         self._ended: HelperDied | None = None
         self._waiting: dict[int, asyncio.Future[list[Any]]] = {}
         self._last_id = 0
@@ -84,7 +84,7 @@ class Helper:
             raise self._ended
         assert self._process.stdin is not None
         if not self._waiting:
-            self._heard_at = time.monotonic()
+            self._last_output_at = time.monotonic()
         self._last_id += 1
         identity = self._last_id
         answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -93,12 +93,12 @@ class Helper:
         exchange = asyncio.ensure_future(self._exchange(request, answer))
         try:
             while not exchange.done():
-                silent = time.monotonic() - self._heard_at
-                longest = SECONDS_TO_ANSWER if self._ready else SECONDS_TO_START
-                if silent >= longest and not self._killed_for:
-                    self._killed_for = f"did not answer within {longest:g} s"
+                silent_seconds = time.monotonic() - self._last_output_at
+                time_limit = SECONDS_TO_ANSWER if self._ready else SECONDS_TO_START
+                if silent_seconds >= time_limit and not self._killed_for:
+                    self._killed_for = f"did not answer within {time_limit:g} s"
                     self._process.kill()
-                await asyncio.wait([exchange], timeout=max(longest - silent, _SECONDS_TO_END))
+                await asyncio.wait([exchange], timeout=max(time_limit - silent_seconds, _SECONDS_TO_END))
             return [item if isinstance(item, str) else TextScore(*item) for item in exchange.result()]
         finally:
             exchange.cancel()
@@ -128,7 +128,7 @@ class Helper:
         reason = ""
         try:
             while line := await self._process.stdout.readline():
-                self._heard_at = time.monotonic()
+                self._last_output_at = time.monotonic()
                 self._receive(json.loads(line))
         except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
             reason = f"sent an invalid answer ({error})"
@@ -152,15 +152,15 @@ class Helper:
     def _read_stderr_end(self) -> str:
         """Return the last line of the process's stderr."""
         self._errors.seek(0)
-        written = self._errors.read()[-2000:].decode(errors="replace").strip()
-        return f": {one_line(written.splitlines()[-1], width=200)}" if written else ""
+        stderr = self._errors.read()[-2000:].decode(errors="replace").strip()
+        return f": {one_line(stderr.splitlines()[-1], width=200)}" if stderr else ""
 
 
 def _list_search_path() -> list[str]:
     """Return the folders in which the libraries may be. They follow the interpreter's own, so they shadow nothing."""
-    here = Path.cwd()
+    current_folder = Path.cwd()
     folders = [Path(entry) for entry in sys.path if entry]
-    return [str(folder) for folder in folders if folder.is_absolute() and folder != here]
+    return [str(folder) for folder in folders if folder.is_absolute() and folder != current_folder]
 
 
 # The client: one process for a run, started early or at the first request.
@@ -240,11 +240,11 @@ class TextScorer:
 
     async def _ask_alone(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
         async with self._second_try:
-            for left in reversed(range(_STARTS_AT_MOST)):
+            for starts_left in reversed(range(_STARTS_AT_MOST)):
                 try:
                     return await self._ask_new_helper(tasks)
                 except HelperDied as death:
-                    if death.was_ready or not death.was_killed or not left:
+                    if death.was_ready or not death.was_killed or not starts_left:
                         raise TextError(f"{death} while comparing these texts") from death
         raise AssertionError("unreachable")
 

@@ -33,9 +33,9 @@ from workbench.metrics.call_matching import (
     python_form,
     read_argument_rules,
     read_rules,
-    set_unknown_apart,
+    replace_unknown_arguments,
 )
-from workbench.metrics.case_view import Turn
+from workbench.metrics.case_view import Turn, canonical
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
 from workbench.model.criteria import Criterion
 from workbench.model.results import MetricResult, Score
@@ -79,10 +79,10 @@ MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY
 
 def _score_like_adk(turn: Turn, match: Match, pairing: Pairing) -> Score:
     """Return 1 if the calls match, else 0."""
-    nothing = explain_missing_calls(turn)
-    if nothing is not None:
-        return nothing
-    if match(pairing, set_unknown_apart(turn)):
+    undefined = explain_missing_calls(turn)
+    if undefined is not None:
+        return undefined
+    if match(pairing, replace_unknown_arguments(turn)):
         return _ONE
     check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
     hint = _explain_adk_mismatch(turn, match) if isinstance(pairing, PythonEquality) else None
@@ -114,9 +114,9 @@ def _read_match_type(options: Options) -> Match:
     if value is None:
         return _exact
     if isinstance(value, str):
-        named = MATCH_TYPES.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
-        if named is not None:
-            return named
+        match = MATCH_TYPES.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
+        if match is not None:
+            return match
     elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(MATCH_TYPES):
         return tuple(MATCH_TYPES.values())[value]
     options.refuse("match_type", found=describe(value), expected=f"one of {', '.join(MATCH_TYPES)}")
@@ -171,29 +171,30 @@ def forgives_difference(metric: MetricResult, difference: Difference, comparison
     if "tool_name" in details:  # the metric scores whether this tool was called at all
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENT_KINDS:
-        return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
+        return bool(details.get("ignore_args")) or _do_arguments_match(metric, difference, comparison)
     return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
 
 
 def _find_match_type(metric: MetricResult) -> str:
-    written = metric.details.get("match_type")
-    if isinstance(written, int) and 0 <= written < len(MATCH_TYPES):
-        return tuple(MATCH_TYPES)[written]
-    if isinstance(written, str):
-        return written.strip().upper().replace("-", "_").replace(" ", "_")
+    match_type = metric.details.get("match_type")
+    if isinstance(match_type, int) and 0 <= match_type < len(MATCH_TYPES):
+        return tuple(MATCH_TYPES)[match_type]
+    if isinstance(match_type, str):
+        return match_type.strip().upper().replace("-", "_").replace(" ", "_")
     return metric.name
 
 
-def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Return whether the two calls are equal by the rules for arguments."""
+def _do_arguments_match(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
+    """Return whether the two calls are equal in the form of the metric, by its rules for arguments if it has any."""
     expected, actual = difference.expected_call, difference.actual_call
-    if "args_match" not in details or comparison is None or expected is None or actual is None:
+    if comparison is None or expected is None or actual is None:
         return False
-    options = Options(Criterion(metric="", options={"args_match": details["args_match"]}))
-    rules = read_argument_rules(options)
-    wanted, given = comparison.expected.calls[expected], comparison.actual.calls[actual]
+    form = python_form if metric.name in _COMPARED_AS_PYTHON else canonical
+    options = Options(Criterion(metric="", options={"args_match": metric.details.get("args_match", "exact")}))
+    rules = read_argument_rules(options, form)
+    expected_call, actual_call = comparison.expected.calls[expected], comparison.actual.calls[actual]
     try:
-        return rules is not None and rules.fits(ToolCall(*given), ToolCall(*wanted))
+        return rules is not None and rules.fits(ToolCall(*actual_call), ToolCall(*expected_call))
     except RuleError:
         return False
 
@@ -255,8 +256,8 @@ def recall(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     return _share(count(pairing, turn).reference, turn.reference)
 
 
-def _share(matched: int, calls: Trajectory) -> Score:
-    return _ONE if matched == len(calls) else Score(matched / len(calls))
+def _share(matched_calls: int, calls: Trajectory) -> Score:
+    return _ONE if matched_calls == len(calls) else Score(matched_calls / len(calls))
 
 
 def single_tool_use(predicted: Trajectory | None, tool_name: str) -> Score:
@@ -277,17 +278,17 @@ def _prepare_vertex_metric(options: Options, formula: Formula) -> Sequence[Judge
     count = by_membership if membership else one_for_one
 
     def score(turn: Turn) -> Score:
-        nothing = explain_missing_calls(turn)
-        if nothing is not None:
-            return nothing
-        given = formula(set_unknown_apart(turn), pairing, count)
-        if given is _ONE:
-            return given
-        check_arguments_known(turn, is_better_by_name=lambda: formula(turn, NameEquality(), count) != given)
-        if given.value is not None and given.value < 1.0 and has_only_names(turn.reference or ()):
+        undefined = explain_missing_calls(turn)
+        if undefined is not None:
+            return undefined
+        turn_score = formula(replace_unknown_arguments(turn), pairing, count)
+        if turn_score is _ONE:
+            return turn_score
+        check_arguments_known(turn, is_better_by_name=lambda: formula(turn, NameEquality(), count) != turn_score)
+        if turn_score.value is not None and turn_score.value < 1.0 and has_only_names(turn.reference or ()):
             by_name = formula(turn, NameEquality(), count)
-            return given._replace(hint=ONLY_NAMES_HINT) if by_name != given else given
-        return given
+            return turn_score._replace(hint=ONLY_NAMES_HINT) if by_name != turn_score else turn_score
+        return turn_score
 
     # The result must show how duplicates were counted, and how arguments were compared.
     details: dict[str, Any] = {"membership": True} if membership else {}
@@ -298,12 +299,12 @@ def _prepare_vertex_metric(options: Options, formula: Formula) -> Sequence[Judge
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
     """Make a judge for each tool: `trajectory_single_tool_use(tool)` for a list, else named like the metric."""
     names = options.names("tool_name")
-    written = options.raw("tool_name")
+    value = options.raw("tool_name")
     if not names and not options.problems:
-        options.refuse("tool_name", found=describe(written), expected="the name of a tool or a list of names")
+        options.refuse("tool_name", found=describe(value), expected="the name of a tool or a list of names")
     return [
         TurnJudge(
-            name=options.metric if isinstance(written, str) else f"{options.metric}({name})",
+            name=options.metric if isinstance(value, str) else f"{options.metric}({name})",
             score=lambda turn, name=name: single_tool_use(turn.predicted, name),  # type: ignore[misc]
             details={"tool_name": name},
         )
@@ -408,10 +409,10 @@ def _prepare_agentevals_metric(options: Options, match: Match) -> Sequence[Judge
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
 
     def score(turn: Turn) -> Score:
-        nothing = explain_missing_calls(turn)
-        if nothing is not None:
-            return nothing
-        if match(pairing, set_unknown_apart(turn)):
+        undefined = explain_missing_calls(turn)
+        if undefined is not None:
+            return undefined
+        if match(pairing, replace_unknown_arguments(turn)):
             return _ONE
         check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
         if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
@@ -468,6 +469,9 @@ _AGENTEVALS_METRICS = (
 
 
 METRICS = (*_ADK_METRICS, *_VERTEX_METRICS, *_AGENTEVALS_METRICS)
+
+_COMPARED_AS_PYTHON = frozenset(definition.info.name for definition in (*_ADK_METRICS, *_AGENTEVALS_METRICS))
+"""The metrics that compare arguments in `python_form`."""
 
 
 # Evaluators with the names and arguments of agentevals 0.0.9.
@@ -613,21 +617,21 @@ def _check_config(config: Any) -> None:
 
 
 def _list_snapshots(graph: Any, config: Any) -> list[Any]:
-    found: list[Any] = []
+    snapshots: list[Any] = []
     for snapshot in graph.get_state_history(config):
         for inner in _list_subgraphs(snapshot):
-            found += _list_snapshots(graph, inner)
-        found.append(snapshot)
-    return found
+            snapshots += _list_snapshots(graph, inner)
+        snapshots.append(snapshot)
+    return snapshots
 
 
 async def _alist_snapshots(graph: Any, config: Any) -> list[Any]:
-    found: list[Any] = []
+    snapshots: list[Any] = []
     async for snapshot in graph.aget_state_history(config):
         for inner in _list_subgraphs(snapshot):
-            found += await _alist_snapshots(graph, inner)
-        found.append(snapshot)
-    return found
+            snapshots += await _alist_snapshots(graph, inner)
+        snapshots.append(snapshot)
+    return snapshots
 
 
 def _list_subgraphs(snapshot: Any) -> list[Any]:
@@ -671,18 +675,18 @@ def _read_messages(value: Any, place: str) -> Messages:
     messages = value.get("messages", [value]) if isinstance(value, Mapping) else value
     if not isinstance(messages, list | tuple):
         raise ValueError(f"{place}: found {describe(value)}, expected a list of messages")  # noqa: TRY004
-    read = []
+    calls_by_message = []
     for number, item in enumerate(messages):
         message = _convert_message(item)
         role = message.get("role") if isinstance(message, Mapping) else None
         if not isinstance(role, str):
             raise ValueError(f"{place}[{number}]: found {describe(item)}, expected a message with a role")  # noqa: TRY004
-        asked = message.get("tool_calls") or ()
-        if not isinstance(asked, list | tuple):
-            raise ValueError(f"{place}[{number}].tool_calls: found {describe(asked)}, expected a list")  # noqa: TRY004
-        calls = [_read_call(call, f"{place}[{number}].tool_calls") for call in asked]
-        read.append((_ROLES.get(role, role), calls))
-    return read
+        tool_calls = message.get("tool_calls") or ()
+        if not isinstance(tool_calls, list | tuple):
+            raise ValueError(f"{place}[{number}].tool_calls: found {describe(tool_calls)}, expected a list")  # noqa: TRY004
+        calls = [_read_call(call, f"{place}[{number}].tool_calls") for call in tool_calls]
+        calls_by_message.append((_ROLES.get(role, role), calls))
+    return calls_by_message
 
 
 def _read_call(call: Any, place: str) -> ToolCall:
@@ -701,8 +705,8 @@ def _read_call(call: Any, place: str) -> ToolCall:
 
 def _is_same_conversation(pairing: Pairing, actual: Messages, expected: Messages) -> bool:
     return len(actual) == len(expected) and all(
-        role == wanted and unordered_match(pairing, _make_turn(calls, wanted_calls))
-        for (role, calls), (wanted, wanted_calls) in zip(actual, expected, strict=True)
+        role == expected_role and unordered_match(pairing, _make_turn(calls, expected_calls))
+        for (role, calls), (expected_role, expected_calls) in zip(actual, expected, strict=True)
     )
 
 

@@ -1,1 +1,1 @@
-"""What things are: types and pure functions on them. No I/O, no asyncio, imports nothing else of ours."""
+"""The types of the domain, and pure functions on them. No I/O and no asyncio; imports no other package of ours."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from workbench.model.facts import Fact
 from workbench.model.text import shorten, suggest_name
-
-if TYPE_CHECKING:
-    pass
-
 
 # Values of a configuration; faults are reported with their place
 
@@ -73,7 +69,7 @@ CHOICES = ("A", "SAME", "B")
 """The verdicts of a pairwise metric: A is the baseline, B the candidate."""
 
 _FEWEST_RATINGS = 2
-_OF_PARTS = frozenset(
+_PART_KEYS = frozenset(
     {"criteria", "input_variables", "instruction", "metric_definition", "evaluation_steps", "few_shot_examples"}
 )
 
@@ -188,10 +184,10 @@ class _Reader:
 
     def _check_parts(self) -> None:
         if "metric_prompt_template" in self._values:
-            both = sorted(_OF_PARTS & self._values.keys())
-            if both:
+            conflicting = sorted(_PART_KEYS & self._values.keys())
+            if conflicting:
                 expected = "either a metric_prompt_template or the parts of a prompt"
-                raise self._make_error(both[0], f"both {both[0]} and metric_prompt_template", expected)
+                raise self._make_error(conflicting[0], f"both {conflicting[0]} and metric_prompt_template", expected)
             return
         for key in ("criteria", "rating_rubric"):
             if key not in self._values:
@@ -355,14 +351,14 @@ def read_config(data: Any, *, source: str) -> EvalConfig:
     for name in judge_metrics.keys() & custom_metrics.keys():
         found = "the name of a custom metric"
         raise InvalidConfig(place=f"judge_metrics.{name}", found=found, expected="another name")
-    read = tuple(read_criterion(name, value) for name, value in criteria.items())
+    parsed_criteria = tuple(read_criterion(name, value) for name, value in criteria.items())
     return EvalConfig(
-        criteria=read or DEFAULT_CRITERIA,
+        criteria=parsed_criteria or DEFAULT_CRITERIA,
         custom_metrics={name: _read_custom_metric(name, value) for name, value in custom_metrics.items()},
         judge_metrics={name: read_judge_metric(name, value) for name, value in judge_metrics.items()},
         user_simulator_config=get_object(data, "user_simulator_config", "userSimulatorConfig") or None,
         live_model_config=get_object(data, "live_model_config", "liveModelConfig") or None,
-        source=source if read else DEFAULT_SOURCE,
+        source=source if parsed_criteria else DEFAULT_SOURCE,
     )
 
 
@@ -456,5 +452,5 @@ def add_provider(model: str) -> str | None:
 
 def explain_wrong_vendor(model: str) -> str | None:
     """Return the expected name if a model of another vendor has a bare name; else None."""
-    named = add_provider(model)
-    return None if named is None else f"{named!r}: models of vendors other than Google are named provider/model"
+    full_name = add_provider(model)
+    return None if full_name is None else f"{full_name!r}: models of vendors other than Google are named provider/model"

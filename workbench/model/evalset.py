@@ -167,7 +167,7 @@ class UserBehavior(AdkModel):
 
 
 class UserPersona(AdkModel):
-    """Who a simulated user is."""
+    """The character of a simulated user."""
 
     id: str
     description: str
@@ -243,13 +243,15 @@ class UnknownPersona(ValueError):
 
 def find_persona(scenario: ConversationScenario) -> UserPersona | None:
     """Return the persona of a scenario: its own, or the one that it names. Raises UnknownPersona."""
-    named = scenario.user_persona
-    if not isinstance(named, str):
-        return named
-    persona = PERSONAS.get(named)
+    reference = scenario.user_persona
+    if not isinstance(reference, str):
+        return reference
+    persona = PERSONAS.get(reference)
     if persona is None:
         expected = f"one of {', '.join(PERSONAS)}, or a persona in full (id, description, behaviors)"
-        raise UnknownPersona(f"there is no persona {named!r}, expected {expected}{suggest_name(named, PERSONAS)}")
+        raise UnknownPersona(
+            f"there is no persona {reference!r}, expected {expected}{suggest_name(reference, PERSONAS)}"
+        )
     return persona
 
 
@@ -457,15 +459,15 @@ PERSONAS: Mapping[str, UserPersona] = MappingProxyType(
 _Model = TypeVar("_Model", EvalCase, Invocation)
 
 
-def mask_model_secrets(given: _Model) -> _Model:
+def mask_model_secrets(model: _Model) -> _Model:
     """Mask known secrets in a model; return the same object if it has none."""
     if not has_known_secrets():
-        return given
-    data = given.model_dump(mode="json")
-    return given.model_validate(mask_data(data)) if may_hold_secret(json.dumps(data).encode()) else given
+        return model
+    data = model.model_dump(mode="json")
+    return model.model_validate(mask_data(data)) if may_hold_secret(json.dumps(data).encode()) else model
 
 
-# What workbench knows of a case besides ADK's format
+# Data on a case that ADK's format does not have
 
 
 class Quarantine(Fact):

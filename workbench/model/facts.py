@@ -48,14 +48,14 @@ def make_fast_constructor(cls: type[_Model], fields_set: set[str]) -> Callable[[
     reason they share the dict of their unknown keys, which is empty.
     """
     defaults, factories = _get_defaults(cls)
-    missing = tuple((name, factory) for name, factory in factories if name not in fields_set)
+    missing_factories = tuple((name, factory) for name, factory in factories if name not in fields_set)
     count = len(defaults)
     extra: dict[str, Any] | None = {} if cls.model_config.get("extra") == "allow" else None
 
     def construct(values: dict[str, Any]) -> _Model:
         if len(values) < count:
             values = {**defaults, **values}
-            for name, factory in missing:
+            for name, factory in missing_factories:
                 values[name] = factory()
         instance = _new(cls)
         _set_dict(instance, values)

@@ -1,4 +1,4 @@
-"""What identifies a case, a job and a dependency."""
+"""The identity of cases, jobs and dependencies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def group_cases_by_name(cases: Iterable[CaseInSet]) -> Mapping[str, Set[CaseInSe
     If a case has the id `id#2`, this case is meant.
     """
     cases = list(cases)
-    named: dict[str, set[CaseInSet]] = {}
+    cases_by_name: dict[str, set[CaseInSet]] = {}
     for case in cases:
-        named.setdefault(case[0], set()).add(case)
+        cases_by_name.setdefault(case[0], set()).add(case)
     for eval_id, occurrence in cases:
-        named.setdefault(format_case_name(eval_id, occurrence), {(eval_id, occurrence)})
-    return named
+        cases_by_name.setdefault(format_case_name(eval_id, occurrence), {(eval_id, occurrence)})
+    return cases_by_name
 
 
 class CaseKey(Fact):
@@ -167,8 +167,8 @@ class Dependencies(Fact):
         """Return the final record: if it is incomplete, any change may matter."""
         if self.complete:
             return self
-        unknown = Dependency(DependencyKind.OPAQUE.value, ENDED_EARLY, "-")
-        return self.add_rows([unknown], complete=True, tainted=None, recorded_at=self.recorded_at)
+        opaque_row = Dependency(DependencyKind.OPAQUE.value, ENDED_EARLY, "-")
+        return self.add_rows([opaque_row], complete=True, tainted=None, recorded_at=self.recorded_at)
 
     @property
     def is_opaque(self) -> bool:

@@ -104,11 +104,11 @@ def remove_backtracking(expression: str) -> str:
     The first match of the text after a `*` is sufficient if another `*` follows in the same name.
     """
     head, *chunks = expression.split(_IN_NAME)
-    written = [head]
+    pieces = [head]
     for index, chunk in enumerate(chunks):
         is_last = index == len(chunks) - 1
         if is_last or "(" in chunk or ".*" in chunk:  # the rest has a variable length
-            written.append(_IN_NAME + chunk)
+            pieces.append(_IN_NAME + chunk)
         elif chunk:  # several `*` in a row are like one
-            written.append(f"(?>{_IN_NAME}?{chunk})")
-    return "".join(written)
+            pieces.append(f"(?>{_IN_NAME}?{chunk})")
+    return "".join(pieces)

@@ -1,4 +1,4 @@
-"""Results: what an agent did, how each metric judged it, how far judges agree, what models cost."""
+"""Results: executions of agents, scores of metrics, agreement of judges, cost of models."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class SimulatedConversation(Fact):
 
 
 def _read_difference(value: object) -> object:
-    """Leave out what older programs stored: a sentence."""
+    """Ignore the sentence that older versions stored."""
     return None if isinstance(value, str) else value
 
 
@@ -174,7 +174,7 @@ def add_costs(*costs: float | None) -> float | None:
 
 
 class RequestDifference(Fact):
-    """The first request of a case that differs from its recording, and what of it differs.
+    """The first request of a case that differs from its recording, and the part that differs.
 
     `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
     `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
@@ -233,9 +233,9 @@ class ModelCalls(Fact):
     """How many calls of the agent's models were made (`live`) and answered from a recording (`replayed`).
 
     `saved_seconds` is how long the models took for the replayed answers, `saved_cost` what these cost in US dollars:
-    None if no price is known. `difference` is the first request that differs from the recording, and from which on the
-    models were asked; None if there is none. `recording` identifies the recorded calls that a branch of the execution
-    replays: a hash of those that answered it, or of its own if a model was asked; None for a sum of several executions.
+    None if no price is known. `difference` is the first request that differs from the recording, from which on models
+    were asked. `recording` identifies the recorded calls that a branch of the execution replays: a hash of those that
+    answered it, or of its own if a model was asked. It is None for a sum of several executions.
     """
 
     live: int = 0
@@ -282,7 +282,7 @@ class Execution(Fact):
 
     @property
     def is_replayed(self) -> bool:
-        """True if what the agent did rests on replayed answers of its models."""
+        """True if recorded answers replaced answers of the agent's models."""
         return self.model_calls is not None and self.model_calls.replayed > 0
 
     @property
@@ -406,8 +406,8 @@ class InvocationScore(Fact):
 class SampleCount(NamedTuple):
     """The number of readable and of requested samples of a judge, and the turn (counted from 1)."""
 
-    read: int
-    asked: int
+    readable: int
+    requested: int
     turn: int
 
 
@@ -439,13 +439,13 @@ class MetricResult(Fact):
             for number, turn in enumerate(self.per_invocation, start=1)
             if turn.judgement is not None and turn.judgement.samples and turn.score is not None
         )
-        return min(counts, key=lambda count: count.read / count.asked, default=None)
+        return min(counts, key=lambda count: count.readable / count.requested, default=None)
 
     @property
     def missing_samples(self) -> SampleCount | None:
         """The turn with the smallest share of readable samples; None if all samples could be read."""
         count = self.fewest_samples
-        return count if count is not None and count.read < count.asked else None
+        return count if count is not None and count.readable < count.requested else None
 
     @property
     def has_outage(self) -> bool:
@@ -513,7 +513,7 @@ def is_quarantined(status: CaseStatus, quarantine: Quarantine | None) -> bool:
 
 
 def decide_case_status(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
-    """Return ERROR if anything failed, else FAILED if a metric did, else PASSED if one passed, else NOT_EVALUATED."""
+    """Return ERROR after any failure, else FAILED if a metric failed, PASSED if one passed, else NOT_EVALUATED."""
     return _combine_statuses(metrics) if failure is None else CaseStatus.ERROR
 
 
@@ -610,9 +610,7 @@ def weighted_kappa(pairs: Sequence[tuple[float, float]] | Mapping[tuple[float, f
         return None
     first, second = _count_ratings(counts)
     observed = sum((one - other) ** 2 * count for (one, other), count in counts.items()) / counts.total()
-    by_chance = sum(
-        (one - other) ** 2 * count * another for one, count in first.items() for other, another in second.items()
-    )
+    by_chance = sum((one - other) ** 2 * first[one] * second[other] for one in first for other in second)
     expected = by_chance / counts.total() ** 2
     return None if expected == 0.0 else 1.0 - observed / expected
 
@@ -625,12 +623,12 @@ def fleiss_kappa(items: Sequence[_Ratings] | Mapping[_Ratings, int]) -> float | 
     observed = observed_agreement(items)
     if observed is None:
         return None
-    given: Counter[Hashable] = Counter()
+    rating_counts: Counter[Hashable] = Counter()
     for item, count in Counter(items).items():
         for rating in item:
-            given[rating] += count
-    total = given.total()
-    return _correct_for_chance(observed, sum((count / total) ** 2 for count in given.values()))
+            rating_counts[rating] += count
+    total = rating_counts.total()
+    return _correct_for_chance(observed, sum((count / total) ** 2 for count in rating_counts.values()))
 
 
 def observed_agreement(items: Sequence[_Ratings] | Mapping[_Ratings, int]) -> float | None:
@@ -639,8 +637,10 @@ def observed_agreement(items: Sequence[_Ratings] | Mapping[_Ratings, int]) -> fl
     raters = len(next(iter(counts), ()))
     if raters < 2 or not counts.total():
         return None
-    same = sum(count * sum(votes * (votes - 1) for votes in Counter(item).values()) for item, count in counts.items())
-    return same / (counts.total() * raters * (raters - 1))
+    agreeing_pairs = sum(
+        count * sum(votes * (votes - 1) for votes in Counter(item).values()) for item, count in counts.items()
+    )
+    return agreeing_pairs / (counts.total() * raters * (raters - 1))
 
 
 def _count_ratings(counts: Counter[_Ratings]) -> tuple[Counter[Any], Counter[Any]]:
@@ -669,8 +669,8 @@ def _count_votes(judgement: Judgement) -> list[Sequence[int]]:
 
 
 def _count_support(sentence: SentenceScore) -> tuple[int, int]:
-    standing = sum(count for label, count in sentence.votes.items() if label in SUPPORTED_LABELS)
-    return standing, sum(sentence.votes.values()) - standing
+    supported = sum(count for label, count in sentence.votes.items() if label in SUPPORTED_LABELS)
+    return supported, sum(sentence.votes.values()) - supported
 
 
 def _get_scores(judgement: Judgement) -> list[float]:
@@ -733,25 +733,25 @@ class ModelSpending(Fact):
 
 def merge_by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
     """Merge the spending of several runs by model, in the order of their first call."""
-    found: dict[str, ModelSpending] = {}
-    for each in spendings:
-        found[each.model] = found[each.model].add(each) if each.model in found else each
-    return tuple(found.values())
+    merged: dict[str, ModelSpending] = {}
+    for spending in spendings:
+        merged[spending.model] = merged[spending.model].add(spending) if spending.model in merged else spending
+    return tuple(merged.values())
 
 
 # Rows of datasets as cases of one turn
 
-_OF_TURN = {"user_content", "final_response", "intermediate_data"}
-_OF_EXECUTION = {"turns"}
+_TURN_FIELDS = {"user_content", "final_response", "intermediate_data"}
+_EXECUTION_FIELDS = {"turns"}
 
 _case = make_fast_constructor(EvalCase, {"eval_id", "conversation"})
-_invocation = make_fast_constructor(Invocation, _OF_TURN)
+_invocation = make_fast_constructor(Invocation, _TURN_FIELDS)
 _content = make_fast_constructor(Content, {"parts", "role"})
 _part = make_fast_constructor(Part, {"text"})
 _data = make_fast_constructor(IntermediateData, {"tool_uses"})
 _call = make_fast_constructor(FunctionCall, {"name", "args"})
 _result = make_fast_constructor(TurnResult, {"invocation", "duration_seconds"})
-_execution = make_fast_constructor(Execution, _OF_EXECUTION)
+_execution = make_fast_constructor(Execution, _EXECUTION_FIELDS)
 
 
 def make_row_prompt(prompt: str | None) -> Content:
@@ -764,11 +764,11 @@ def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[Too
 
     None means unknown; an empty list means no calls.
     """
-    said = None if answer is None else _make_text(answer, "model")
-    done = None
+    response = None if answer is None else _make_text(answer, "model")
+    data = None
     if calls is not None:
-        done = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
-    return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
+        data = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
+    return _invocation({"user_content": user_content, "final_response": response, "intermediate_data": data})
 
 
 @lru_cache(maxsize=8)  # both sides of a row have the same prompt, and often the same answer
@@ -791,6 +791,6 @@ def is_row_execution(execution: Execution) -> bool:
 
     False is no proof of the contrary: a copy, or an execution that was read back, may be equal.
     """
-    if execution.model_fields_set is not _OF_EXECUTION:
+    if execution.model_fields_set is not _EXECUTION_FIELDS:
         return False
-    return execution.turns[0].invocation.model_fields_set is _OF_TURN
+    return execution.turns[0].invocation.model_fields_set is _TURN_FIELDS

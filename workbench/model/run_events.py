@@ -215,7 +215,7 @@ class StepSeen(Fact):
 
 
 class TurnAnswered(Fact):
-    """A turn ended without an error. `live_parts` are sentences: what of a replayed turn was not replayed, and why."""
+    """A turn ended without an error. `live_parts` say which parts of a replayed turn were not replayed, and why."""
 
     kind: Literal["turn_answered"] = "turn_answered"
     turn: int

@@ -218,8 +218,8 @@ def add_secrets(values: Iterable[str]) -> None:
     This includes their usual encodings: in URLs, Python source, JSON and base64.
     """
     encoded = {each for value in values for each in _list_encodings(value)}
-    new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in encoded}
-    _known_secrets[:] = sorted(new.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
+    new_secrets = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in encoded}
+    _known_secrets[:] = sorted(new_secrets.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
 
 
 def has_known_secrets() -> bool:
@@ -237,9 +237,9 @@ def _list_encodings(value: str) -> Iterator[str]:
         # Without padding, which other texts end with as well.
         yield encode(data).decode().rstrip("=")
         # After one or two bytes, as in "user:password", without the characters that also encode other bytes.
-        for before in (1, 2):
-            whole = (before + len(data)) // 3 * 4
-            inner = encode(bytes(before) + data).decode()[before + 1 : whole]
+        for offset in (1, 2):
+            end = (offset + len(data)) // 3 * 4
+            inner = encode(bytes(offset) + data).decode()[offset + 1 : end]
             if len(inner) >= _SHORTEST_PART:
                 yield inner
 
@@ -294,22 +294,22 @@ def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each part of a secret that was cut."""
     value, head, tail = secret
     long_enough = max(_SHORTEST_HALF, (len(value) + 1) // 2)
-    at = text.find(head)
-    while at >= 0:
-        end = at + len(head)
-        while end - at < len(value) and text[end : end + 1] == value[end - at]:
+    position = text.find(head)
+    while position >= 0:
+        end = position + len(head)
+        while end - position < len(value) and text[end : end + 1] == value[end - position]:
             end += 1
-        if end - at >= long_enough or (_CUT.match(text, end) and not is_short_word(text[at:end])):
-            yield at, end
-        at = text.find(head, end)
-    at = text.rfind(tail)
-    while at >= 0:
-        start, end = at, at + len(tail)
+        if end - position >= long_enough or (_CUT.match(text, end) and not is_short_word(text[position:end])):
+            yield position, end
+        position = text.find(head, end)
+    position = text.rfind(tail)
+    while position >= 0:
+        start, end = position, position + len(tail)
         while start > 0 and end - start < len(value) and text[start - 1] == value[start - end - 1]:
             start -= 1
         if end - start >= (long_enough if start else max(_SHORTEST_END, len(value) // 2)):
             yield start, end
-        at = text.rfind(tail, 0, start)
+        position = text.rfind(tail, 0, start)
 
 
 def is_short_word(text: str) -> bool:
@@ -451,7 +451,7 @@ def pluralise(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def suggest_name(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known_names: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for an unknown name, or an empty text if no known name is similar."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known_names), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""

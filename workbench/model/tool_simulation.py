@@ -108,12 +108,12 @@ def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mista
     Both spellings of keys are accepted.
     """
     top = _Object(data, (), [])
-    found = top.get_value("tool_simulation_configs")
-    if not isinstance(found, list) or not found:
-        top.refuse("tool_simulation_configs", found, "a list with at least one tool")
-        found = []
+    tool_items = top.get_value("tool_simulation_configs")
+    if not isinstance(tool_items, list) or not tool_items:
+        top.refuse("tool_simulation_configs", tool_items, "a list with at least one tool")
+        tool_items = []
     place = top.get_place("tool_simulation_configs")
-    tools = [_read_tool(_Object(item, (*place, index), top.mistakes)) for index, item in enumerate(found)]
+    tools = [_read_tool(_Object(item, (*place, index), top.mistakes)) for index, item in enumerate(tool_items)]
     _refuse_duplicates(tools, place, top.mistakes)
     model = top.read_text("simulation_model")
     if (expected := explain_wrong_vendor(model)) is not None:
@@ -190,11 +190,11 @@ def _read_error(item: _Object) -> InjectedError:
 
 
 def _refuse_duplicates(tools: list[SimulatedTool], place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
-    seen: dict[str, int] = {}
+    first_indices: dict[str, int] = {}
     for index, tool in enumerate(tools):
-        first = seen.setdefault(tool.name, index)
-        if tool.name and first != index:
-            expected = f"each tool once ({tool.name!r} is number {first} already)"
+        first_index = first_indices.setdefault(tool.name, index)
+        if tool.name and first_index != index:
+            expected = f"each tool once ({tool.name!r} is number {first_index} already)"
             mistakes.append(Mistake((*place, index, "tool_name"), repr(tool.name), expected))
 
 
@@ -206,13 +206,13 @@ class _Object:
         self.mistakes = mistakes
         self.is_object = isinstance(data, Mapping)
         self._data: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
-        self._known: list[str] = []
+        self._names_read: list[str] = []
         if not self.is_object:
             mistakes.append(Mistake(place, _describe_kind(data), "an object"))
 
     def get_value(self, name: str) -> Any:
         """Return the value of a key; None if it is missing."""
-        self._known.append(name)
+        self._names_read.append(name)
         return self._data.get(self._get_spelling(name))
 
     def get_place(self, name: str) -> tuple[str | int, ...]:
@@ -263,8 +263,8 @@ class _Object:
     def refuse_unknown(self) -> None:
         """Report keys that were not read."""
         for key in self._data:
-            if not any(key == self._get_spelling(name) for name in self._known):
-                expected = f"one of {', '.join(self._known)}{suggest_name(key, self._known)}"
+            if not any(key == self._get_spelling(name) for name in self._names_read):
+                expected = f"one of {', '.join(self._names_read)}{suggest_name(key, self._names_read)}"
                 self.mistakes.append(Mistake((*self.place, key), f"the unknown key {key!r}", expected))
 
     def _get_spelling(self, name: str) -> str:

@@ -42,9 +42,9 @@ _call_of = ToolCall._make  # takes two thirds of the time, for hundreds of thous
 _OBJECTS = (dict, Mapping)
 """Nearly all are dicts; the check for Mapping takes ten times as long."""
 
-_OF_VERTEX = {"tool_name", "tool_input"}
-_OF_ADK = "args"
-_INPUTS = ("tool_input", _OF_ADK, "arguments", "input")
+_VERTEX_KEYS = {"tool_name", "tool_input"}
+_ADK_ARGUMENTS = "args"
+_INPUTS = ("tool_input", _ADK_ARGUMENTS, "arguments", "input")
 """The keys of arguments of Vertex AI, ADK, OpenAI and Anthropic."""
 
 CUSTOM = ("custom", "custom_tool_call")
@@ -80,7 +80,7 @@ def read_trajectory(value: Any) -> list[ToolCall]:
 def _read_call(item: Any, *, place: str) -> ToolCall:
     if isinstance(item, str):
         return ToolCall(item)
-    if isinstance(item, dict) and item.keys() == _OF_VERTEX:  # most calls of datasets, worth a fast path
+    if isinstance(item, dict) and item.keys() == _VERTEX_KEYS:  # most calls of datasets, worth a fast path
         name, args = item["tool_name"], item["tool_input"]
         if isinstance(name, str) and isinstance(args, dict):
             return _call_of((name, args))
@@ -99,7 +99,7 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
         return _call_of((name, {UNNAMED_ARGUMENT: item[key]}))
     args = _parse_text(item.get(key))
     if args is not None and not isinstance(args, _OBJECTS):
-        if key == _OF_ADK or (isinstance(args, str) and args.lstrip().startswith("{")):
+        if key == _ADK_ARGUMENTS or (isinstance(args, str) and args.lstrip().startswith("{")):
             raise TrajectoryError(place=f"{place}.{key}", expected="an object")
         args = {UNNAMED_ARGUMENT: args}
     return _call_of((name, args))
@@ -197,17 +197,17 @@ def find_simulators(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: i
 
     Calls and spans come from different sources. They are matched by name and arguments first, then by name.
     """
-    left = [span for span in spans if span.kind is SpanKind.TOOL and span.turn == turn]
-    if not any(span.simulator for span in left):
+    unmatched = [span for span in spans if span.kind is SpanKind.TOOL and span.turn == turn]
+    if not any(span.simulator for span in unmatched):
         return [None] * len(calls)
-    found: list[str | None] = []
+    simulators: list[str | None] = []
     for call in calls:
-        named = [span for span in left if span.name == call.name]
-        same = [span for span in named if span.request == call.args] or named
-        if same:
-            left.remove(same[0])
-        found.append(same[0].simulator if same else None)
-    return found
+        with_same_name = [span for span in unmatched if span.name == call.name]
+        candidates = [span for span in with_same_name if span.request == call.args] or with_same_name
+        if candidates:
+            unmatched.remove(candidates[0])
+        simulators.append(candidates[0].simulator if candidates else None)
+    return simulators
 
 
 # Events of a turn before its final response, in one form and order for all recordings
@@ -257,9 +257,9 @@ def iterate_events(invocation: Invocation) -> Iterator[TurnEvent]:
             yield from _iterate_parts(event, with_text=not is_repeated)
     elif isinstance(data, IntermediateData):
         yield from _pair_calls_with_responses(data)
-        for said in data.intermediate_responses:
-            if text := _get_text(Content(parts=said.parts)):
-                yield TextEvent(said.author, text)
+        for response in data.intermediate_responses:
+            if text := _get_text(Content(parts=response.parts)):
+                yield TextEvent(response.author, text)
 
 
 def find_final_author(invocation: Invocation) -> str | None:
@@ -305,16 +305,16 @@ def _iterate_parts(event: InvocationEvent, *, with_text: bool) -> Iterator[TurnE
 
 def _pair_calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
     """Pair calls and responses by id, or by name where neither has one."""
-    left = dict(enumerate(data.tool_responses))
+    unpaired = dict(enumerate(data.tool_responses))
     numbers: defaultdict[tuple[bool, str | None], deque[int]] = defaultdict(deque)
-    for number, response in left.items():
+    for number, response in unpaired.items():
         numbers[_get_pairing_key(response)].append(number)
     for call in data.tool_uses:
         yield CallEvent(None, call)
-        own = numbers[_get_pairing_key(call)]
-        for _ in range(len(own) if call.id else min(len(own), 1)):
-            yield ResponseEvent(left.pop(own.popleft()))
-    yield from map(ResponseEvent, left.values())
+        response_numbers = numbers[_get_pairing_key(call)]
+        for _ in range(len(response_numbers) if call.id else min(len(response_numbers), 1)):
+            yield ResponseEvent(unpaired.pop(response_numbers.popleft()))
+    yield from map(ResponseEvent, unpaired.values())
 
 
 def _get_pairing_key(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:

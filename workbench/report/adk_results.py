@@ -24,6 +24,7 @@ from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocat
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.text import redact
+from workbench.report.run_report import has_upper_limit
 from workbench.store.files import make_folder, write_new
 
 RESULT_SUFFIX = ".evalset_result.json"
@@ -70,17 +71,17 @@ def write_adk_results(
     config: EvalConfig,
     expected: Mapping[CaseKey, EvalCase],
     run_id: str,
-    at: float | None = None,
+    ended_at: float | None = None,
 ) -> Path:
     """Write the results of one eval set of an ADK agent, and return the file.
 
     `agent_folder` is the folder of the agent (`<agents_dir>/<app>`). `results` are of one set and not empty. `expected`
-    has their cases; the result of a missing case has no expected side. `at` is the end of the run (seconds since the
-    epoch; None: now). An existing file is never replaced. Raises StoreError.
+    has their cases; the result of a missing case has no expected side. `ended_at` is the end of the run (seconds since
+    1970; None: now). An existing file is never replaced. Raises StoreError.
     """
     folder = agent_folder / ".adk" / "eval_history"
     app, eval_set_id = agent_folder.name, results[0].eval_set_id
-    moment = time.time() if at is None else at
+    moment = time.time() if ended_at is None else ended_at
     name = result_name(app, eval_set_id, moment)
     while (folder / f"{name}{RESULT_SUFFIX}").exists():
         moment += 1e-5
@@ -173,7 +174,7 @@ def _list_turns(
     result: CaseResult, *, config: EvalConfig, criteria: Mapping[str, Criterion], expected: EvalCase | None
 ) -> Iterator[dict[str, Any]]:
     """Yield each finished turn with its expected turn."""
-    wanted = (expected.conversation if expected else None) or []
+    expected_turns = (expected.conversation if expected else None) or []
     for index, turn in enumerate(result.execution.turns):
         record: dict[str, Any] = {
             "actual_invocation": {**_invocation(turn.invocation), "duration": round(turn.duration_seconds, 3)},
@@ -190,8 +191,8 @@ def _list_turns(
                 if index < len(metric.per_invocation)
             ],
         }
-        if index < len(wanted):
-            record["expected_invocation"] = _invocation(wanted[index])
+        if index < len(expected_turns):
+            record["expected_invocation"] = _invocation(expected_turns[index])
         yield record
 
 
@@ -239,9 +240,9 @@ def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
         _drop_none(
             rubric_id=rubric_id,
             rationale="the mean over the turns; each of them has the reasons of the judge",
-            score=sum(given) / len(given) if given else None,
+            score=sum(values) / len(values) if values else None,
         )
-        for rubric_id, given in scores.items()
+        for rubric_id, values in scores.items()
     ]
 
 
@@ -254,7 +255,8 @@ def _status_of_turn(metric: MetricResult, score: InvocationScore) -> int:
         return _NOT_EVALUATED
     if metric.status is MetricStatus.INFORMATIONAL or metric.threshold is None:
         return _INFORMATIONAL
-    return _PASSED if score.score >= metric.threshold else _FAILED
+    is_passed = score.score <= metric.threshold if has_upper_limit(metric) else score.score >= metric.threshold
+    return _PASSED if is_passed else _FAILED
 
 
 def _invocation(invocation: Invocation) -> dict[str, Any]:
@@ -337,15 +339,15 @@ def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     record = {}
     for name, agent in agents.items():
-        known = {_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
-        record[name] = {"name": name, **{key: value for key, value in known.items() if key in _AGENT_DETAILS}}
+        snake_agent = {_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
+        record[name] = {"name": name, **{key: value for key, value in snake_agent.items() if key in _AGENT_DETAILS}}
     return {"agent_details": record}
 
 
-def _known_extras(model: Any, known: frozenset[str]) -> dict[str, Any]:
+def _known_extras(model: Any, allowed: frozenset[str]) -> dict[str, Any]:
     """Return the extra fields of one of our models that ADK knows, in snake_case."""
     extras = model.model_extra or {}
-    return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in known}
+    return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in allowed}
 
 
 def _drop_none(**fields: Any) -> dict[str, Any]:

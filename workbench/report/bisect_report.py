@@ -46,7 +46,7 @@ class SampleSource(StrEnum):
 
 
 class CommitOutcome(StrEnum):
-    """What is known of a commit."""
+    """The outcome of a commit."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -54,11 +54,11 @@ class CommitOutcome(StrEnum):
 
 
 class Used(NamedTuple):
-    """What executions used of a repository, relative to the top folder.
+    """The parts of a repository that executions used, relative to its top folder.
 
-    `folders` are those whose names they listed, `trees` those of which all files count. `unfollowed` describes what
-    could not be followed: then any file may count. `whole` are files of which everything counts, `parts` the functions
-    and definitions that were used of Python modules, each as `file::name`; `file::*` for all definitions.
+    `folders` are those that they listed, `trees` those in which every file counts. `unfollowed` describes uses that
+    could not be followed: then any file may count. `whole` are files in which everything counts. `parts` are the used
+    functions and definitions of Python modules, each as `file::name`; `file::*` for all definitions.
     """
 
     files: frozenset[str] = frozenset()
@@ -70,20 +70,20 @@ class Used(NamedTuple):
 
     def add(self, other: Used) -> Used:
         """Return what both used."""
-        return Used(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
+        return Used(*(left | right for left, right in zip(self, other, strict=True)))
 
     def has(self, name: str, *, changes_names: bool) -> bool:
-        """True if a file counts. `changes_names` is true if it is there only before or after a commit."""
-        above = {str(folder) for folder in PurePosixPath(name).parents}
-        return name in self.files or bool(above & self.trees) or (changes_names and bool(above & self.folders))
+        """True if a file counts. `changes_names` is true if it exists only before or only after a commit."""
+        parents = {str(folder) for folder in PurePosixPath(name).parents}
+        return name in self.files or bool(parents & self.trees) or (changes_names and bool(parents & self.folders))
 
     def list_parts(self, name: str) -> frozenset[str] | None:
         """Return the names that were used of a Python module; None if everything in the file counts."""
-        above = {str(folder) for folder in PurePosixPath(name).parents}
-        if self.unfollowed or name in self.whole or above & self.trees or not name.endswith(".py"):
+        parents = {str(folder) for folder in PurePosixPath(name).parents}
+        if self.unfollowed or name in self.whole or parents & self.trees or not name.endswith(".py"):
             return None
-        found = (each.rpartition("::") for each in self.parts)
-        return frozenset(part for file, _, part in found if file == name) or None
+        split_parts = (each.rpartition("::") for each in self.parts)
+        return frozenset(part for file, _, part in split_parts if file == name) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectStep:
-    """A commit that was looked at. `reason` says why it was skipped. `suspects` is the number of those left
-    after it; None before the search between two commits."""
+    """An examined commit. `reason` says why it was skipped. `suspects` is the number of suspects that remain after it;
+    None before the search between two commits."""
 
     commit: Commit
     outcome: CommitOutcome
@@ -146,8 +146,8 @@ class BisectReport:
     are taken as final. `diff` is that of the found commit, limited to what the case used; `unused` are its other files,
     and `left_out` counts the hunks that are left out in files that it used. `before` and `after` are the nearest
     executions without and with the fault whose traces are stored. `unfollowed` describes what could not be followed.
-    `doubt` says why a single suspect does not count as found. `other_failure` says since when the case fails in another
-    way than in the found commit, with no green commit known between them.
+    `doubt` says why a single suspect does not count as found. `other_failure` says since when the case fails in a
+    different way than in the found commit, with no green commit between them.
     """
 
     case: CaseKey
@@ -179,12 +179,12 @@ class BisectReport:
 
 
 def step_line(step: BisectStep) -> str:
-    """Return a line about a commit that was looked at."""
+    """Return a line about an examined commit."""
     return f"{step.commit.short}  {describe_step(step)}  {_safe(step.commit.subject)}"
 
 
 def describe_step(step: BisectStep) -> str:
-    """Describe what is known of a commit, and where it comes from."""
+    """Describe the outcome of a commit, and its source."""
     if step.outcome is CommitOutcome.SKIPPED:
         return f"skipped: {_safe(step.reason)[:_REASON]}"
     parts = [step.outcome.value]
@@ -201,11 +201,11 @@ def describe_step(step: BisectStep) -> str:
 
 def bisect_lines(report: BisectReport) -> Iterator[str]:
     """Yield the result as text."""
-    found = report.found
+    first_bad = report.found
     name = _safe(str(report.case))
-    if found is not None:
-        yield f"{name} turned red in {found.short}"
-        yield f"  {_describe_commit(found)}"
+    if first_bad is not None:
+        yield f"{name} turned red in {first_bad.short}"
+        yield f"  {_describe_commit(first_bad)}"
     elif report.doubt:
         yield f"{name} may have turned red in {report.suspects[0].commit.short}, or in several commits"
         yield f"  {_describe_commit(report.suspects[0].commit)}"
@@ -217,7 +217,7 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
     yield f"  {describe_certainty(report)}"
     yield f"  {describe_work(report)}"
     yield from (f"  {each.commit.short} {describe_step(each)}" for each in report.steps if each.reason)
-    if found is not None:
+    if first_bad is not None:
         yield from change_lines(report)
 
 
@@ -230,10 +230,10 @@ def describe_certainty(report: BisectReport) -> str:
         return f"probability {chance}, from up to {report.repeats} samples of a commit"
     if report.found is None:
         return "the commits between them have no verdict"
-    what = "one execution a commit; its parents are green"
+    basis = "one execution a commit; its parents are green"
     if report.other_failure:
-        return f"{what}, but {report.other_failure}: it may have been mended between them"
-    return f"{what}. Certain if the case is not flaky (else use --repeats) and was not mended since"
+        return f"{basis}, but {report.other_failure}: it may have been mended between them"
+    return f"{basis}. Certain if the case is not flaky (else use --repeats) and was not mended since"
 
 
 def describe_work(report: BisectReport) -> str:
@@ -256,7 +256,7 @@ def describe_work(report: BisectReport) -> str:
 
 
 def change_lines(report: BisectReport) -> Iterator[str]:
-    """Yield what the case used of the commit, and how its executions before and after differ."""
+    """Yield the changes of the commit that the case used, and the differences of its executions before and after."""
     yield ""
     if report.diff:
         lines = report.diff.splitlines()
@@ -265,26 +265,26 @@ def change_lines(report: BisectReport) -> Iterator[str]:
             yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
     else:
         if report.unfollowed:
-            what = ", ".join(map(_safe, report.unfollowed[:_MOST_NAMED]))
-            hint = f", but not everything that it used could be followed ({what}): any file may count"
+            parts = ", ".join(map(_safe, report.unfollowed[:_MOST_NAMED]))
+            hint = f", but not everything that it used could be followed ({parts}): any file may count"
         else:
             hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
         yield f"nothing that the case is known to use changed in this commit{hint}"
     if report.left_out:
-        found = report.suspects[0].commit
+        first_bad = report.suspects[0].commit
         hunks = pluralise(sum(report.left_out.values()), "hunk")
         names = ", ".join(map(_safe, list(report.left_out)[:_MOST_NAMED]))
-        yield f"left out: {hunks} in code that the case did not use ({names}); all of it: git show {found.short}"
+        yield f"left out: {hunks} in code that the case did not use ({names}); all of it: git show {first_bad.short}"
     if report.unused:
         more = len(report.unused) - _MOST_NAMED
         names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
         yield f"also changed, not {'known to be ' if report.unfollowed else ''}used by the case: {names}"
     yield ""
-    compared = _compare(report)
-    if compared is None:
+    executions = _compare(report)
+    if executions is None:
         yield "what the case did before and after is not stored any more"
         return
-    lines = list(aligned_lines(compared))
+    lines = list(aligned_lines(executions))
     yield "what the case did before (-) and after (+):" if lines else "the case did the same before and after"
     yield from (f"  {line}" for line in lines)
 
@@ -314,7 +314,7 @@ def _safe(text: str) -> str:
 
 def bisect_record(report: BisectReport) -> Mapping[str, Any]:
     """Return the result as JSON."""
-    compared = _compare(report)
+    executions = _compare(report)
     return {
         "schema_version": SCHEMA_VERSION,
         "case": report.case.model_dump(),
@@ -335,7 +335,7 @@ def bisect_record(report: BisectReport) -> Mapping[str, Any]:
         "unused": list(report.unused),
         "left_out": dict(report.left_out),
         "unfollowed": list(report.unfollowed),
-        "differences": None if compared is None else difference_records(compared),
+        "differences": None if executions is None else difference_records(executions),
     }
 
 

@@ -72,28 +72,28 @@ def find_bounds(judgements: Sequence[Judgement]) -> Bounds:
 def detect_kind(labels: Sequence[Label], bounds: Bounds) -> Kind:
     """Detect the kind of the labels of a criterion: by the first known word, else by the possible scores."""
     words = [label.label.casefold() for label in labels if isinstance(label.label, str)]
-    known = next((word for word in words if word in _VERDICTS or word in _CHOICES), None)
-    if known is not None:
-        return "choice" if known in _CHOICES else "verdict"
+    first_word = next((word for word in words if word in _VERDICTS or word in _CHOICES), None)
+    if first_word is not None:
+        return "choice" if first_word in _CHOICES else "verdict"
     numbers = {label.label for label in labels if isinstance(label.label, float) and bounds.contains(label.label)}
     return "rating" if bounds.highest != 1.0 or not numbers <= {0.0, 1.0} else "verdict"
 
 
 def validate_label(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) -> str | None:
     """Return what was expected instead of an invalid label; None if the label is valid."""
-    others = "like the other labels of this criterion"
+    rule = "like the other labels of this criterion"
     if kind == "rating":
         if isinstance(value, str):
-            return f"a number, {others}"
+            return f"a number, {rule}"
         return None if bounds.contains(value) else f"a rating {bounds}, the scale of {name}"
     word = value.casefold() if isinstance(value, str) else None
     if word is not None and word not in _VERDICTS and word not in _CHOICES:
         return f"a number, or one of {', '.join((*_VERDICTS, *_CHOICES))}"
     if kind == "choice":
-        return None if word in _CHOICES else f"CANDIDATE, BASELINE or TIE, {others}"
+        return None if word in _CHOICES else f"CANDIDATE, BASELINE or TIE, {rule}"
     if word in _VERDICTS or value in (0.0, 1.0):
         return None
-    return f"pass or fail, {others}" if bounds.highest != 1.0 else f"pass or fail (also 1 or 0), as {name} gives them"
+    return f"pass or fail, {rule}" if bounds.highest != 1.0 else f"pass or fail (also 1 or 0), as {name} gives them"
 
 
 def normalise_label(value: LabelValue, kind: Kind) -> str:
@@ -174,12 +174,12 @@ class Calibration:
 
     @property
     def agreement_interval(self) -> Interval | None:
-        """The 95 % interval of the agreement; None for fewer than 5 cases, or if all or none agree."""
+        """The 95 % interval of the agreement; None for fewer than 10 cases, or if all or none agree."""
         return bootstrap_statistic(self._pairs_by_case, observed_agreement)
 
     @property
     def kappa_interval(self) -> Interval | None:
-        """The 95 % interval of kappa; None for fewer than 5 cases, or if kappa is undefined."""
+        """The 95 % interval of kappa; None for fewer than 10 cases, or if kappa is undefined."""
         return bootstrap_statistic(self._pairs_by_case, cohen_kappa)
 
     @property
@@ -212,10 +212,12 @@ class Calibration:
 
     def quality(self, verdict: str) -> ClassQuality:
         """Compute precision and recall of one verdict."""
-        right = self.confusion.get((verdict, verdict), 0)
-        said = sum(each.judge == verdict for each in self.comparisons)
-        so = sum(each.human == verdict for each in self.comparisons)
-        return ClassQuality(right / said if said else None, right / so if so else None)
+        both_count = self.confusion.get((verdict, verdict), 0)
+        judge_count = sum(each.judge == verdict for each in self.comparisons)
+        label_count = sum(each.human == verdict for each in self.comparisons)
+        return ClassQuality(
+            both_count / judge_count if judge_count else None, both_count / label_count if label_count else None
+        )
 
 
 class _JudgeOpinion(NamedTuple):
@@ -232,7 +234,7 @@ class _JudgeOpinion(NamedTuple):
 class _Pair(NamedTuple):
     label: Label
     place: Place
-    said: _JudgeOpinion
+    opinion: _JudgeOpinion
 
 
 def calibrate(
@@ -249,21 +251,24 @@ def calibrate(
     for label in labels:
         try:
             name = finder.find_criterion(label)
-            found = [_Pair(label, *each) for each in finder.find_opinions(label, name)]
-            for pair in found:
+            label_pairs = [_Pair(label, *each) for each in finder.find_opinions(label, name)]
+            for pair in label_pairs:
                 _check_duplicate(label, earlier=rows.setdefault((name, pair.place), label.row))
         except StoreError as error:
             errors.append(error)
             continue
-        pairs.setdefault(name, []).extend(found)
-    kinds = {name: detect_kind([pair.label for pair in found], finder.bounds[name]) for name, found in pairs.items()}
-    for name, found in pairs.items():
-        for label in dict.fromkeys(pair.label for pair in found):
+        pairs.setdefault(name, []).extend(label_pairs)
+    kinds = {
+        name: detect_kind([pair.label for pair in label_pairs], finder.bounds[name])
+        for name, label_pairs in pairs.items()
+    }
+    for name, label_pairs in pairs.items():
+        for label in dict.fromkeys(pair.label for pair in label_pairs):
             expected = validate_label(label.label, kinds[name], finder.bounds[name], name=name)
             if expected is not None:
                 errors.append(label.error(ValueFault("label", label_text(label.label), expected)))
     raise_all(sorted(errors, key=lambda error: (error.line or 0, error.column or 0)))
-    return [_build_calibration(name, found, kind=kinds[name]) for name, found in pairs.items()]
+    return [_build_calibration(name, label_pairs, kind=kinds[name]) for name, label_pairs in pairs.items()]
 
 
 def _check_duplicate(label: Label, *, earlier: int) -> None:
@@ -284,11 +289,11 @@ class _Finder:
         for result in results:
             self._by_id.setdefault(result.case.eval_id, []).append(result)
             for metric in result.metrics:
-                found = [turn.judgement for turn in metric.per_invocation if turn.judgement is not None]
-                if found:
-                    judgements.setdefault(metric.name, []).extend(found)
+                metric_judgements = [turn.judgement for turn in metric.per_invocation if turn.judgement is not None]
+                if metric_judgements:
+                    judgements.setdefault(metric.name, []).extend(metric_judgements)
         self._criteria = tuple(judgements)
-        self.bounds = {name: find_bounds(found) for name, found in judgements.items()}
+        self.bounds = {name: find_bounds(metric_judgements) for name, metric_judgements in judgements.items()}
         """The lowest and the highest score by each criterion."""
 
     def find_criterion(self, label: Label) -> str:
@@ -299,12 +304,16 @@ class _Finder:
         name = label.criterion or self._criterion
         if name is None and len(self._criteria) == 1:
             return self._criteria[0]
-        known = ", ".join(self._criteria) or f"a run with judge models; {self._run} has none"
+        known_criteria = ", ".join(self._criteria) or f"a run with judge models; {self._run} has none"
         if name is None:
-            raise label.error(ValueFault("criterion", "nothing", f"one of {known}" if self._criteria else known))
+            raise label.error(
+                ValueFault("criterion", "nothing", f"one of {known_criteria}" if self._criteria else known_criteria)
+            )
         if name not in self._criteria:
             found = f"{name!r}, which no model judged in {self._run}"
-            expected = f"one of {known}{suggest_name(name, self._criteria)}" if self._criteria else known
+            expected = (
+                f"one of {known_criteria}{suggest_name(name, self._criteria)}" if self._criteria else known_criteria
+            )
             raise label.error(ValueFault("criterion", found, expected))
         return name
 
@@ -331,25 +340,25 @@ class _Finder:
             )
 
     def _find_results(self, label: Label) -> Sequence[CaseResult]:
-        found = self._by_id.get(label.eval_id, [])
-        if not found:
+        results = self._by_id.get(label.eval_id, [])
+        if not results:
             expected = f"the id of one of its cases{suggest_name(label.eval_id, self._by_id)}"
             raise label.error(ValueFault("eval_id", f"{label.eval_id!r}, which {self._run} does not have", expected))
         if label.eval_set is not None:
-            names = {result.case.eval_set for result in found}
-            found = [result for result in found if result.case.eval_set == label.eval_set]
-            if not found:
+            names = {result.case.eval_set for result in results}
+            results = [result for result in results if result.case.eval_set == label.eval_set]
+            if not results:
                 raise label.error(ValueFault("eval_set", repr(label.eval_set), f"one of {', '.join(sorted(names))}"))
-        if len({result.case for result in found}) > 1:
+        if len({result.case for result in results}) > 1:
             raise label.error(
                 ValueFault("eval_id", f"{label.eval_id!r}, which several eval sets have", "the eval set in `eval_set`")
             )
         if label.repeat is None:
-            return found
-        chosen = [result for result in found if result.repeat == label.repeat - 1]
-        if not chosen:
-            raise label.error(ValueFault("repeat", str(label.repeat), f"a number from 1 to {len(found)}"))
-        return chosen
+            return results
+        of_repeat = [result for result in results if result.repeat == label.repeat - 1]
+        if not of_repeat:
+            raise label.error(ValueFault("repeat", str(label.repeat), f"a number from 1 to {len(results)}"))
+        return of_repeat
 
 
 def _find_turn(label: Label, metric: MetricResult) -> int | None:
@@ -359,8 +368,8 @@ def _find_turn(label: Label, metric: MetricResult) -> int | None:
         if label.turn > len(turns):
             raise label.error(ValueFault("turn", str(label.turn), f"a number from 1 to {len(turns)}"))
         return label.turn - 1
-    judged = [number for number, turn in enumerate(turns) if turn.judgement is not None]
-    return judged[0] if len(judged) == 1 else None
+    judged_turns = [number for number, turn in enumerate(turns) if turn.judgement is not None]
+    return judged_turns[0] if len(judged_turns) == 1 else None
 
 
 def _read_case_opinion(metric: MetricResult) -> _JudgeOpinion:
@@ -368,9 +377,9 @@ def _read_case_opinion(metric: MetricResult) -> _JudgeOpinion:
     best = max((turn.judgement.best or 0.0 for turn in turns if turn.judgement is not None), default=1.0)
     passes = None if metric.score is None else metric.score >= (best if metric.threshold is None else metric.threshold)
     lowest = min(turns, key=lambda turn: turn.score if turn.score is not None else best, default=None)
-    why = "" if lowest is None else _find_rationale(lowest)
+    rationale = "" if lowest is None else _find_rationale(lowest)
     scores = [turn.score for turn in turns if turn.score is not None]
-    return _JudgeOpinion(metric.score, passes, why, is_unsure(metric), scores, metric.missing_samples)
+    return _JudgeOpinion(metric.score, passes, rationale, is_unsure(metric), scores, metric.missing_samples)
 
 
 def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpinion:
@@ -380,8 +389,10 @@ def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpi
     enough = judgement.best if metric.threshold is None else metric.threshold
     passes = None if enough is None else turn.score >= enough
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
-    alone = metric.model_copy(update={"per_invocation": (turn,)})
-    return _JudgeOpinion(turn.score, passes, _find_rationale(turn), is_unsure(alone), scores, alone.missing_samples)
+    turn_metric = metric.model_copy(update={"per_invocation": (turn,)})
+    return _JudgeOpinion(
+        turn.score, passes, _find_rationale(turn), is_unsure(turn_metric), scores, turn_metric.missing_samples
+    )
 
 
 def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
@@ -393,9 +404,11 @@ def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
         raise label.error(ValueFault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
         return _JudgeOpinion(None, None, "", False, ())
-    read, asked = rubric.yes + rubric.no, len(turn.judgement.samples)
-    missing = SampleCount(read, asked, label.turn or 1) if read < asked else None
-    return _JudgeOpinion(rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < read, (), missing)
+    readable, requested = rubric.yes + rubric.no, len(turn.judgement.samples)
+    missing_samples = SampleCount(readable, requested, label.turn or 1) if readable < requested else None
+    return _JudgeOpinion(
+        rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < readable, (), missing_samples
+    )
 
 
 def _find_rationale(turn: InvocationScore) -> str:
@@ -407,37 +420,37 @@ def _find_rationale(turn: InvocationScore) -> str:
 
 def _build_calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibration:
     values = [pair.label.label for pair in pairs if isinstance(pair.label.label, float)] if kind == "rating" else []
-    ratings = sorted({*values, *(score for pair in pairs for score in pair.said.scores)})
-    compared: list[LabelComparison] = []
+    ratings = sorted({*values, *(score for pair in pairs for score in pair.opinion.scores)})
+    comparisons: list[LabelComparison] = []
     unjudged: list[Place] = []
-    for label, place, said in pairs:
+    for label, place, opinion in pairs:
         human = normalise_label(label.label, kind)
-        if said.score is None or (kind == "verdict" and said.passes is None):
+        if opinion.score is None or (kind == "verdict" and opinion.passes is None):
             unjudged.append(place)
             continue
-        judge = _classify_score(said.score, said.passes, kind, ratings)
-        compared.append(
+        judge = _classify_score(opinion.score, opinion.passes, kind, ratings)
+        comparisons.append(
             LabelComparison(
                 place=place,
                 human=human,
                 judge=judge,
-                score=said.score,
-                rationale=said.rationale,
-                unsure=said.unsure,
-                missing_samples=said.missing_samples,
+                score=opinion.score,
+                rationale=opinion.rationale,
+                unsure=opinion.unsure,
+                missing_samples=opinion.missing_samples,
             )
         )
     return Calibration(
         metric=name,
         kind=kind,
-        classes=_list_classes(kind, compared),
-        comparisons=compared,
+        classes=_list_classes(kind, comparisons),
+        comparisons=comparisons,
         unjudged=unjudged,
-        weighted=weighted_kappa([(float(each.human), float(each.judge)) for each in compared])
+        weighted=weighted_kappa([(float(each.human), float(each.judge)) for each in comparisons])
         if kind == "rating"
         else None,
-        mean_error=fmean(abs(float(each.human) - each.score) for each in compared)
-        if kind == "rating" and compared
+        mean_error=fmean(abs(float(each.human) - each.score) for each in comparisons)
+        if kind == "rating" and comparisons
         else None,
     )
 
@@ -450,12 +463,12 @@ def _classify_score(score: float, passes: bool | None, kind: Kind, ratings: Sequ
     return f"{min(ratings, key=lambda rating: (abs(rating - score), rating)):g}"
 
 
-def _list_classes(kind: Kind, compared: Sequence[LabelComparison]) -> Sequence[str]:
+def _list_classes(kind: Kind, comparisons: Sequence[LabelComparison]) -> Sequence[str]:
     if kind == "verdict":
         return (FAIL, PASS)
     if kind == "choice":
         return tuple(NAMES_OF_CHOICES.values())
-    return sorted({verdict for each in compared for verdict in (each.human, each.judge)}, key=float)
+    return sorted({verdict for each in comparisons for verdict in (each.human, each.judge)}, key=float)
 
 
 # Calibrations as text and as a versioned JSON document.
@@ -469,38 +482,39 @@ def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Itera
         yield from _lines(each)
 
 
-def _lines(each: Calibration) -> Iterator[str]:
-    left_out = f", {len(each.unjudged)} more without a judge score" if each.unjudged else ""
-    yield f"{one_line(each.metric)}: {pluralise(len(each.comparisons), 'label')}{left_out}"
-    if each.comparisons:
-        yield from _table_lines(each)
-        yield f"  agreement  {each.agreement:.1%}{format_interval(each.agreement_interval, '.0%')}"
-        kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} (Cohen)"
-        yield f"  kappa      {kappa}{format_interval(each.kappa_interval, '.2f')}"
-        if each.weighted is not None:
-            yield f"  weighted   {each.weighted:.2f} (Cohen, by the square of the difference)"
-        if each.mean_error is not None:
-            yield f"  off by     {each.mean_error:.2f} on average"
-        if partly_judged := sum(compared.missing_samples is not None for compared in each.comparisons):
+def _lines(calibration: Calibration) -> Iterator[str]:
+    unjudged = f", {len(calibration.unjudged)} more without a judge score" if calibration.unjudged else ""
+    yield f"{one_line(calibration.metric)}: {pluralise(len(calibration.comparisons), 'label')}{unjudged}"
+    if calibration.comparisons:
+        yield from _table_lines(calibration)
+        yield f"  agreement  {calibration.agreement:.1%}{format_interval(calibration.agreement_interval, '.0%')}"
+        kappa = calibration.no_kappa_reason if calibration.kappa is None else f"{calibration.kappa:.2f} (Cohen)"
+        yield f"  kappa      {kappa}{format_interval(calibration.kappa_interval, '.2f')}"
+        if calibration.weighted is not None:
+            yield f"  weighted   {calibration.weighted:.2f} (Cohen, by the square of the difference)"
+        if calibration.mean_error is not None:
+            yield f"  off by     {calibration.mean_error:.2f} on average"
+        if partly_judged := sum(comparison.missing_samples is not None for comparison in calibration.comparisons):
             yield f"  samples    {pluralise(partly_judged, 'verdict')} {PARTLY_JUDGED}"
-        for verdict in each.classes:
-            quality = each.quality(verdict)
+        for verdict in calibration.classes:
+            quality = calibration.quality(verdict)
             yield f"  {verdict:<9}  precision {_share_text(quality.precision)}  recall {_share_text(quality.recall)}"
-    yield f"  {pluralise(len(each.disagreements), 'disagreement')}"
-    for differing in each.disagreements:
-        count = differing.missing_samples
-        unsure = ", unsure" if differing.unsure else ""
-        missing = "" if count is None else f", judged by {count.read} of {count.asked} samples"
-        why = f": {make_safe(differing.rationale)}" if differing.rationale else ""
-        said = f"label {differing.human}, judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
-        yield f"    {_place_text(differing.place)}: {said}{why}"
+    yield f"  {pluralise(len(calibration.disagreements), 'disagreement')}"
+    for disagreement in calibration.disagreements:
+        count = disagreement.missing_samples
+        unsure_note = ", unsure" if disagreement.unsure else ""
+        samples_note = "" if count is None else f", judged by {count.readable} of {count.requested} samples"
+        reason = f": {make_safe(disagreement.rationale)}" if disagreement.rationale else ""
+        score = f"{disagreement.score:.3g}{unsure_note}{samples_note}"
+        verdicts = f"label {disagreement.human}, judge {disagreement.judge} ({score})"
+        yield f"    {_place_text(disagreement.place)}: {verdicts}{reason}"
 
 
-def _table_lines(each: Calibration) -> Iterator[str]:
-    width = max(6, *(len(verdict) for verdict in each.classes))
-    yield f"  {'people / judge':<15}" + "".join(f"  {verdict:>{width}}" for verdict in each.classes)
-    for human in each.classes:
-        counts = (each.confusion.get((human, judge), 0) for judge in each.classes)
+def _table_lines(calibration: Calibration) -> Iterator[str]:
+    width = max(6, *(len(verdict) for verdict in calibration.classes))
+    yield f"  {'people / judge':<15}" + "".join(f"  {verdict:>{width}}" for verdict in calibration.classes)
+    for human in calibration.classes:
+        counts = (calibration.confusion.get((human, judge), 0) for judge in calibration.classes)
         yield f"  {human:<15}" + "".join(f"  {count:>{width}}" for count in counts)
 
 
@@ -509,37 +523,38 @@ def calibration_record(run_id: str, calibrations: Sequence[Calibration]) -> Mapp
     return {"schema_version": SCHEMA_VERSION, "run_id": run_id, "criteria": [_record(each) for each in calibrations]}
 
 
-def _record(each: Calibration) -> Mapping[str, Any]:
+def _record(calibration: Calibration) -> Mapping[str, Any]:
     return {
-        "name": each.metric,
-        "kind": each.kind,
-        "labels": len(each.comparisons),
+        "name": calibration.metric,
+        "kind": calibration.kind,
+        "labels": len(calibration.comparisons),
         "confusion": {
-            human: {judge: each.confusion.get((human, judge), 0) for judge in each.classes} for human in each.classes
+            human: {judge: calibration.confusion.get((human, judge), 0) for judge in calibration.classes}
+            for human in calibration.classes
         },
-        "agreement": each.agreement,
-        "agreement_interval": each.agreement_interval,
-        "kappa": each.kappa,
-        "kappa_interval": each.kappa_interval,
-        "reason": each.no_kappa_reason,
-        "weighted_kappa": each.weighted,
-        "off_by": each.mean_error,
-        "classes": {verdict: each.quality(verdict)._asdict() for verdict in each.classes},
-        "disagreements": [_compared_record(differing) for differing in each.disagreements],
-        "unjudged": [_place_record(place) for place in each.unjudged],
+        "agreement": calibration.agreement,
+        "agreement_interval": calibration.agreement_interval,
+        "kappa": calibration.kappa,
+        "kappa_interval": calibration.kappa_interval,
+        "reason": calibration.no_kappa_reason,
+        "weighted_kappa": calibration.weighted,
+        "off_by": calibration.mean_error,
+        "classes": {verdict: calibration.quality(verdict)._asdict() for verdict in calibration.classes},
+        "disagreements": [_compared_record(disagreement) for disagreement in calibration.disagreements],
+        "unjudged": [_place_record(place) for place in calibration.unjudged],
     }
 
 
-def _compared_record(each: LabelComparison) -> Mapping[str, Any]:
-    count = each.missing_samples
+def _compared_record(comparison: LabelComparison) -> Mapping[str, Any]:
+    count = comparison.missing_samples
     return {
-        **_place_record(each.place),
-        "human": each.human,
-        "judge": each.judge,
-        "score": each.score,
-        "unsure": each.unsure,
-        "judged_by": None if count is None else {"read": count.read, "asked": count.asked},
-        "rationale": each.rationale,
+        **_place_record(comparison.place),
+        "human": comparison.human,
+        "judge": comparison.judge,
+        "score": comparison.score,
+        "unsure": comparison.unsure,
+        "judged_by": None if count is None else {"read": count.readable, "asked": count.requested},
+        "rationale": comparison.rationale,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.model.results import CaseStatus
 from workbench.model.text import (
     format_limit,
     format_mean,
@@ -28,6 +28,7 @@ from workbench.report.run_report import (
     counts_text,
     duration_text,
     explain_incomplete,
+    has_upper_limit,
     time_text,
 )
 from workbench.report.significance import (
@@ -314,7 +315,7 @@ class RunComparison:
         return [case for case in self.cases if case.change in changes]
 
 
-Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
+ListEarlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
 """Returns the statuses of the repeats of a case in the runs up to the earlier one, the newest first."""
 
 
@@ -325,27 +326,27 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
     previous run that judged cases of the same sets. Raises StoreError, also if both names mean one run.
     """
     newest = history.get_newest_judged_run() if after is None else None
-    second = newest or history.run(LATEST if after is None else after)
-    first = None if before is None else history.run(before)
-    if first is not None and first.run_id == second.run_id:
+    later_run = newest or history.run(LATEST if after is None else after)
+    earlier_run = None if before is None else history.run(before)
+    if earlier_run is not None and earlier_run.run_id == later_run.run_id:
         if after is not None:
-            raise StoreError(history.path, f"both runs are {second.run_id}; name two runs, or only the earlier one")
-        first = None
-    if first is None:
-        first = history.get_previous_run(second.run_id)
-    if first is None:
-        problem = f"no run before {second.run_id} judged cases of its sets; run them again, or name two runs"
+            raise StoreError(history.path, f"both runs are {later_run.run_id}; name two runs, or only the earlier one")
+        earlier_run = None
+    if earlier_run is None:
+        earlier_run = history.get_previous_run(later_run.run_id)
+    if earlier_run is None:
+        problem = f"no run before {later_run.run_id} judged cases of its sets; run them again, or name two runs"
         raise StoreError(history.path, problem)
 
-    def earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
-        return history.earlier_statuses(case, first.run_id, limit=RUNS_LOOKED_BACK)
+    def list_earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
+        return history.earlier_statuses(case, earlier_run.run_id, limit=RUNS_LOOKED_BACK)
 
     return compare_runs(
-        first,
-        second,
-        collect_verdicts(history.numbers(first.run_id)),
-        collect_verdicts(history.numbers(second.run_id)),
-        earlier=earlier,
+        earlier_run,
+        later_run,
+        collect_verdicts(history.numbers(earlier_run.run_id)),
+        collect_verdicts(history.numbers(later_run.run_id)),
+        list_earlier=list_earlier,
     )
 
 
@@ -355,11 +356,11 @@ def compare_runs(
     verdicts_before: Mapping[CaseKey, RunVerdict],
     verdicts_after: Mapping[CaseKey, RunVerdict],
     *,
-    earlier: Earlier,
+    list_earlier: ListEarlier,
 ) -> RunComparison:
-    """Compare two runs by their verdicts. `earlier` is called only for cases whose verdict changed."""
+    """Compare two runs by their verdicts. `list_earlier` is called only for cases whose verdict changed."""
     keys = {**dict.fromkeys(verdicts_before), **dict.fromkeys(verdicts_after)}
-    cases = [_compare_case(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
+    cases = [_compare_case(key, verdicts_before.get(key), verdicts_after.get(key), list_earlier) for key in keys]
     order = {change: place for place, change in enumerate(VerdictChange)}
     cases.sort(key=lambda item: (order[item.change], item.case.target, item.case.eval_set, item.case.eval_id))
     counts = dict.fromkeys(VerdictChange, 0)
@@ -419,8 +420,8 @@ def _test_metrics(cases: Sequence[ComparedCase], *, is_selected: bool) -> Mappin
         return {name: replace(test, p_value=1.0, interval=None) for name, test in tests.items()}
     deciding = _list_deciding(cases)
     criteria = correct_for_many({name: test for name, test in tests.items() if name in deciding})
-    others = correct_for_many({name: test for name, test in tests.items() if name not in deciding})
-    return {name: criteria.get(name) or others[name] for name in tests}
+    informational = correct_for_many({name: test for name, test in tests.items() if name not in deciding})
+    return {name: criteria.get(name) or informational[name] for name in tests}
 
 
 def _list_deciding(cases: Sequence[ComparedCase]) -> frozenset[str]:
@@ -433,30 +434,18 @@ def collect_verdicts(
 ) -> dict[CaseKey, RunVerdict]:
     """Return the verdict on each case of a run, in the order in which the cases ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
-    known: dict[tuple[str, ...], frozenset[str]] = {}  # most cases have the same metrics
+    name_sets: dict[tuple[str, ...], frozenset[str]] = {}  # most cases have the same metrics
 
     def collect(names: tuple[str, ...]) -> frozenset[str]:
-        return known.get(names) or known.setdefault(names, frozenset(names))
+        return name_sets.get(names) or name_sets.setdefault(names, frozenset(names))
 
     for job, metrics in jobs:
         if job.status not in _NEVER_RAN:
             numbers = {metric.name: metric.score for metric in metrics if metric.score is not None}
             deciding = collect(tuple([metric.name for metric in metrics if metric.threshold is not None]))
-            limited = collect(tuple([metric.name for metric in metrics if _has_upper_limit(metric)]))
+            limited = collect(tuple([metric.name for metric in metrics if has_upper_limit(metric)]))
             repeats.setdefault(job.case, []).append(_Repeat(job.key.repeat, job, numbers, deciding, limited))
-    return {
-        case: _verdict(found if len(found) == 1 else sorted(found, key=lambda repeat: repeat.number))
-        for case, found in repeats.items()
-    }
-
-
-def _has_upper_limit(metric: MetricNumbers | MetricResult) -> bool:
-    """Return True if the verdict shows that a lower score is better: this layer does not know the metrics."""
-    if metric.score is None or metric.threshold is None:
-        return False
-    if metric.status == MetricStatus.PASSED:
-        return metric.score < metric.threshold
-    return metric.status == MetricStatus.FAILED and metric.score > metric.threshold
+    return {case: _verdict(sorted(each, key=lambda repeat: repeat.number)) for case, each in repeats.items()}
 
 
 class _Repeat(NamedTuple):
@@ -495,7 +484,9 @@ def _verdict(repeats: Sequence[_Repeat]) -> RunVerdict:
     )
 
 
-def _compare_case(case: CaseKey, before: RunVerdict | None, after: RunVerdict | None, earlier: Earlier) -> ComparedCase:
+def _compare_case(
+    case: CaseKey, before: RunVerdict | None, after: RunVerdict | None, list_earlier: ListEarlier
+) -> ComparedCase:
     if before is None:
         return ComparedCase(case, before, after, VerdictChange.NEW)
     if after is None:
@@ -505,7 +496,7 @@ def _compare_case(case: CaseKey, before: RunVerdict | None, after: RunVerdict | 
     if before.is_passed is after.is_passed:
         change = VerdictChange.SAME if before.status is after.status else VerdictChange.OTHER
         return ComparedCase(case, before, after, change)
-    if is_alternating([before.is_passed, *_list_passed(earlier(case))]):
+    if is_alternating([before.is_passed, *_list_passed(list_earlier(case))]):
         return ComparedCase(case, before, after, VerdictChange.FLAKY, "it also alternated in earlier runs")
     return ComparedCase(case, before, after, VerdictChange.FIX if after.is_passed else VerdictChange.REGRESSION)
 
@@ -631,8 +622,8 @@ def score_change_text(score: ScoreChange) -> str:
     """Format a change: `0.50 → 1.00 (+0.50)`, without the difference if it is 0 or unknown."""
     if score.before is not None and score.after is not None:
         return format_score_change(score.before, score.after, metric=score.name)
-    both = (score.before, score.after)
-    return " → ".join("no score" if each is None else format_measured(score.name, each) for each in both)
+    scores = (score.before, score.after)
+    return " → ".join("no score" if each is None else format_measured(score.name, each) for each in scores)
 
 
 _CHANGES_IN_MARKDOWN = (*FLIPS, VerdictChange.OTHER)
@@ -658,11 +649,11 @@ def comparison_markdown(comparison: RunComparison) -> str:
 
 def _markdown_row(case: ComparedCase) -> str:
     scores = [f"{score.name} {score_change_text(score)}" for score in case.changed_scores]
-    why = [INPUT_CHANGED] if case.has_changed_input else [SCORING_CHANGED] if case.has_changed_scoring else []
+    notes = [INPUT_CHANGED] if case.has_changed_input else [SCORING_CHANGED] if case.has_changed_scoring else []
     change = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
     reason = "".join(f" ({each})" for each in _list_notes(case))
     cells = [change + reason, str(case.case), verdict_text(case.before), verdict_text(case.after)]
-    return "| " + " | ".join(escape_markdown(cell) for cell in [*cells, "; ".join([*scores, *why])]) + " |"
+    return "| " + " | ".join(escape_markdown(cell) for cell in [*cells, "; ".join([*scores, *notes])]) + " |"
 
 
 def comparison_record(comparison: RunComparison) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the cases of a project reach, as text, Markdown and a versioned JSON document.
+"""Coverage: the parts that the cases of a project reach, as text, Markdown and a versioned JSON document.
 
 A part is anything of an agent or of its code that a case may reach. It is `unreached` only if every case that could
 reach it has a current record. `workbench.watch.case_coverage` measures it.
@@ -22,7 +22,7 @@ _LONGEST_VALUE = 40
 
 
 class PartKind(StrEnum):
-    """The kind of a part. The last two say what the cases expect, not what they reached."""
+    """The kind of a part. An expected tool is one that cases expect, not one that they reached."""
 
     AGENT = "agent"
     NODE = "node"
@@ -93,7 +93,7 @@ class ArgumentValues:
     tool: str
     argument: str
     values: int
-    once: Sequence[str]
+    single_values: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +134,8 @@ def count_reached(parts: Iterable[CoveragePart]) -> tuple[int, int]:
 
 def group_by_kind(parts: Sequence[CoveragePart]) -> Iterator[tuple[PartKind, list[CoveragePart]]]:
     """Yield the parts of each kind."""
-    for kind, found in groupby(parts, key=lambda part: part.kind):
-        yield kind, list(found)
+    for kind, group in groupby(parts, key=lambda part: part.kind):
+        yield kind, list(group)
 
 
 def draw_bar(reached: int, total: int, *, width: int = _BAR) -> str:
@@ -177,12 +177,12 @@ def summary_line(coverage: Coverage) -> str:
 
 def uncertain_lines(coverage: Coverage) -> Iterator[str]:
     """Yield a line for each reason for which cases are unknown or stale."""
-    for what, cases in (("unknown", coverage.unknown), ("stale", coverage.stale)):
+    for state, cases in (("unknown", coverage.unknown), ("stale", coverage.stale)):
         by_reason: dict[str, list[CaseKey]] = {}
-        for each in cases:
-            by_reason.setdefault(each.reason, []).append(each.case)
+        for uncertain in cases:
+            by_reason.setdefault(uncertain.reason, []).append(uncertain.case)
         for reason, keys in by_reason.items():
-            yield f"  {what}, {_safe(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
+            yield f"  {state}, {_safe(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
 
 
 def describe_part(part: CoveragePart) -> str:
@@ -204,22 +204,26 @@ def _join_transfers(parts: Iterable[CoveragePart]) -> Iterator[CoveragePart]:
         sender, arrow, receiver = part.name.partition(" → ")
         is_joined = part.kind is PartKind.TRANSFER and arrow and not (part.cases or part.stale_cases)
         key = (sender, part.status, part.place) if is_joined else (number,)
-        known = joined.get(key)
-        joined[key] = part if known is None else replace(known, name=f"{known.name}, {receiver}")
+        previous = joined.get(key)
+        joined[key] = part if previous is None else replace(previous, name=f"{previous.name}, {receiver}")
     yield from joined.values()
 
 
 def argument_lines(section: CoverageSection, *, show_all: bool) -> Iterator[str]:
     """Yield the arguments with values that occur in one expected call only; with `show_all` all such values."""
-    rare = [each for each in section.arguments if each.once]
+    rare = [argument for argument in section.arguments if argument.single_values]
     if rare:
         yield "argument values that only one expected call has"
-    for each in rare:
-        shown = each.once if show_all else each.once[:_MOST_NAMES]
-        more = f" and {len(each.once) - len(shown):,} more" if len(each.once) > len(shown) else ""
+    for argument in rare:
+        shown = argument.single_values if show_all else argument.single_values[:_MOST_NAMES]
+        more = (
+            f" and {len(argument.single_values) - len(shown):,} more"
+            if len(argument.single_values) > len(shown)
+            else ""
+        )
         values = ", ".join(_shorten(_safe(value)) for value in shown)
-        name = _safe(f"{each.tool}.{each.argument}")
-        yield f"  {name}: {len(each.once):,} of {pluralise(each.values, 'value')}: {values}{more}"
+        name = _safe(f"{argument.tool}.{argument.argument}")
+        yield f"  {name}: {len(argument.single_values):,} of {pluralise(argument.values, 'value')}: {values}{more}"
 
 
 def _list_cases(cases: Sequence[CaseKey]) -> str:
@@ -293,7 +297,7 @@ def coverage_record(coverage: Coverage) -> Mapping[str, Any]:
                         "tool": each.tool,
                         "argument": each.argument,
                         "values": each.values,
-                        "once": [redact(value) for value in each.once],
+                        "once": [redact(value) for value in each.single_values],
                     }
                     for each in section.arguments
                 ],
@@ -304,8 +308,8 @@ def coverage_record(coverage: Coverage) -> Mapping[str, Any]:
     }
 
 
-def _uncertain_record(each: UncertainCase) -> Mapping[str, str]:
-    return {"case": redact(str(each.case)), "target": each.case.target, "reason": redact(each.reason)}
+def _uncertain_record(uncertain: UncertainCase) -> Mapping[str, str]:
+    return {"case": redact(str(uncertain.case)), "target": uncertain.case.target, "reason": redact(uncertain.reason)}
 
 
 def describe_gaps(parts: Iterable[CoveragePart]) -> str:
@@ -313,16 +317,16 @@ def describe_gaps(parts: Iterable[CoveragePart]) -> str:
 
     Functions and files are left out: a user of the agent does not see them.
     """
-    wanted = {
+    phrases = {
         PartKind.TOOL: "the tool {}",
         PartKind.AGENT: "the agent {}",
         PartKind.NODE: "the step {}",
         PartKind.TRANSFER: "the transfer {}",
         PartKind.INSTRUCTION: "the instruction of {}",
     }
-    missing = [part for part in parts if part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)]
-    gaps = [wanted[part.kind].format(part.name) for part in _join_transfers(missing) if part.kind in wanted]
-    personas = [part.name for part in missing if part.kind is PartKind.PERSONA]
+    unreached = [part for part in parts if part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)]
+    gaps = [phrases[part.kind].format(part.name) for part in _join_transfers(unreached) if part.kind in phrases]
+    personas = [part.name for part in unreached if part.kind is PartKind.PERSONA]
     sentences = [f"Requests that need {', or '.join(dict.fromkeys(gaps))}."] if gaps else []
     sentences += [f"Users with the persona {', or '.join(personas)}."] if personas else []
     return " ".join(sentences)

@@ -69,13 +69,13 @@ class CaseDialects(NamedTuple):
     """
 
     turns: tuple[tuple[DialectComparison, ...], ...] = ()
-    whole: tuple[DialectComparison, ...] = ()
+    whole_case: tuple[DialectComparison, ...] = ()
     reason: str = ""
 
     @property
     def disagreements(self) -> int:
         """The number of comparisons that disagree, over the turns and the whole case."""
-        return sum(bool(each.causes) for comparisons in (*self.turns, self.whole) for each in comparisons)
+        return sum(bool(each.causes) for comparisons in (*self.turns, self.whole_case) for each in comparisons)
 
 
 # As a table.
@@ -85,16 +85,16 @@ SCHEMA_VERSION = 1
 
 
 class NamedDialects(NamedTuple):
-    """A case, identified by `at` in its set, with the scores of one repeat in all dialects."""
+    """A case, identified by `case` in its set, with the scores of one repeat in all dialects."""
 
-    at: CaseInSet
+    case: CaseInSet
     dialects: CaseDialects
     repeat: int = 0
 
     @property
     def name(self) -> str:
         """The unique name of the case, with a number for repeats after the first."""
-        return format_case_name(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
+        return format_case_name(*self.case) + (f" [{self.repeat + 1}]" if self.repeat else "")
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
@@ -106,20 +106,22 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
         if dialects.reason:
             yield f"  not compared: {dialects.reason}"
             continue
-        several = len(dialects.turns) > 1
-        for number, comparisons in enumerate(dialects.turns if several else (), start=1):
+        has_several_turns = len(dialects.turns) > 1
+        for number, comparisons in enumerate(dialects.turns if has_several_turns else (), start=1):
             yield f"  turn {number}" if comparisons else f"  turn {number}: one side has no trajectory"
             yield from _readings(comparisons, only_disagreements=only_disagreements, indent=4)
-        if several:
+        if has_several_turns:
             yield "  the case"
-        yield from _readings(dialects.whole, only_disagreements=only_disagreements, indent=4 if several else 2)
+        yield from _readings(
+            dialects.whole_case, only_disagreements=only_disagreements, indent=4 if has_several_turns else 2
+        )
     if shown:
         yield ""
         yield from _policy_lines()
         yield ""
     disagreeing = sum(bool(case.dialects.disagreements) for case in cases)
-    unknown = sum(bool(case.dialects.reason) for case in cases)
-    note = f", {unknown} not compared" if unknown else ""
+    uncompared = sum(bool(case.dialects.reason) for case in cases)
+    note = f", {uncompared} not compared" if uncompared else ""
     yield f"{pluralise(len(cases), 'case')}, the dialects disagree on {disagreeing}{note}"
 
 
@@ -137,7 +139,7 @@ def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
                 "disagreements": case.dialects.disagreements,
                 "reason": case.dialects.reason or None,
                 "turns": [list(map(_comparison_record, turn)) for turn in case.dialects.turns],
-                "whole": list(map(_comparison_record, case.dialects.whole)),
+                "whole": list(map(_comparison_record, case.dialects.whole_case)),
             }
             for case in cases
         ],

@@ -1,4 +1,4 @@
-"""Flaky cases: cases whose verdict changed while nothing that they use changed, and where their executions part.
+"""Flaky cases: their verdict changed although nothing that they use changed. Finds where their executions differ.
 
 The samples of a case are its repeats and its earlier executions on the same input, criteria, code, files and variables
 as the newest one. Replayed executions are no samples: they repeat one.
@@ -60,10 +60,10 @@ class StoredPlace(NamedTuple):
 class FlakyCase:
     """A flaky case. `passed` of its `samples` passed; they come from `runs` runs.
 
-    `compared` are an execution that passed and one that failed; None if their traces are deleted. `divergence` is None
-    if no step sets them apart; `disagreeing` are then the criteria that judged them differently. `is_noisy`: they
-    differ only in values that also differ between executions with the same verdict, such as ids and times.
-    `quarantine` is the present one.
+    `compared_places` are those of an execution that passed and one that failed; None if their traces are deleted.
+    `divergence` is None if no step sets them apart; `disagreeing` are then the criteria that judged them differently.
+    `is_noisy`: they differ only in values that also differ between executions with the same verdict, such as ids and
+    times. `quarantine` is the present one.
     """
 
     case: CaseKey
@@ -72,7 +72,7 @@ class FlakyCase:
     runs: Sequence[str]
     divergence: Divergence | None
     disagreeing: Sequence[str]
-    compared: tuple[StoredPlace, StoredPlace] | None = None
+    compared_places: tuple[StoredPlace, StoredPlace] | None = None
     is_noisy: bool = False
     quarantine: Quarantine | None = None
 
@@ -90,7 +90,7 @@ class FlakyCase:
 class FlakySearch(NamedTuple):
     """The flaky cases, those whose verdict is least certain first, and those left out after an outage.
 
-    The newest job of the latter ended before the agent started: it is not known what has changed since their samples.
+    The newest job of the latter ended before the agent started, so changes since their samples are unknown.
     """
 
     cases: Sequence[FlakyCase]
@@ -99,32 +99,32 @@ class FlakySearch(NamedTuple):
 
 def find_flaky_cases(history: History, *, find_quarantine: FindQuarantine = lambda _: None) -> FlakySearch:
     """Find the flaky cases of a history. `find_quarantine` returns the quarantine of a case. Raises StoreError."""
-    found, left_out = [], []
+    flaky_cases, left_out = [], []
     rows = _DependencyRows(history)
     by_case: dict[CaseKey, list[StoredVerdict]] = {}
     for each in history.list_mixed_verdicts():
         by_case.setdefault(each.job.case, []).append(each)
-    for case, of_case in by_case.items():
+    for case, verdicts in by_case.items():
         newest = history.get_newest_verdict(case)
-        samples = [] if newest is None else _select_samples(of_case, newest, rows)
+        samples = [] if newest is None else _select_samples(verdicts, newest, rows)
         if _are_mixed(samples):
-            found.append(replace(_describe(history, case, samples), quarantine=find_quarantine(case)))
-        elif newest is not None and _is_outage(newest, of_case[0]):
-            left_out += [case] if _are_mixed(_select_samples(of_case, of_case[0], rows)) else []
-    return FlakySearch(sorted(found, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case))), left_out)
+            flaky_cases.append(replace(_describe(history, case, samples), quarantine=find_quarantine(case)))
+        elif newest is not None and _is_outage(newest, verdicts[0]):
+            left_out += [case] if _are_mixed(_select_samples(verdicts, verdicts[0], rows)) else []
+    return FlakySearch(sorted(flaky_cases, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case))), left_out)
 
 
 def _are_mixed(samples: Sequence[StoredVerdict]) -> bool:
     return len({each.job.status for each in samples}) > 1
 
 
-def _is_outage(newest: StoredVerdict, before: StoredVerdict) -> bool:
+def _is_outage(newest: StoredVerdict, earlier: StoredVerdict) -> bool:
     """Return True if the newest job, with the same input as before, ended before its agent started.
 
     Nothing shows what such a job depended on.
     """
-    is_same = newest.job.execution_key == before.job.execution_key
-    return is_same and newest.job.status is CaseStatus.ERROR and newest.dependencies is None
+    has_same_input = newest.job.execution_key == earlier.job.execution_key
+    return has_same_input and newest.job.status is CaseStatus.ERROR and newest.dependencies is None
 
 
 def _select_samples(
@@ -145,13 +145,13 @@ class _DependencyRows:
     def __init__(self, history: History) -> None:
         self._history = history
         self._rows: dict[int, Mapping[tuple[str, str], str]] = {}
-        self._known: dict[tuple[int, int], bool] = {}
+        self._agreements: dict[tuple[int, int], bool] = {}
 
     def are_equal(self, one: StoredVerdict, other: StoredVerdict) -> bool:
         """Return True if nothing that both used differs.
 
-        What cannot be followed may have changed: it counts as equal within one run only, although a run can go on after
-        a change.
+        Dependencies that cannot be followed may have changed. They count as equal within one run only, although even a
+        run may continue after a change.
         """
         pairs = [
             (one.dependencies, other.dependencies),
@@ -165,10 +165,10 @@ class _DependencyRows:
     def _agree(self, one: int | None, other: int | None) -> bool:
         if one is None or other is None or one == other:
             return True
-        if (one, other) not in self._known:
+        if (one, other) not in self._agreements:
             left, right = self._read(one), self._read(other)
-            self._known[one, other] = all(right.get(key, state) == state for key, state in left.items())
-        return self._known[one, other]
+            self._agreements[one, other] = all(right.get(key, state) == state for key, state in left.items())
+        return self._agreements[one, other]
 
     def _is_opaque(self, *numbers: int | None) -> bool:
         return any(
@@ -187,30 +187,35 @@ def _describe(history: History, case: CaseKey, samples: Sequence[StoredVerdict])
     passed = [each for each in samples if each.job.status is CaseStatus.PASSED]
     failed = [each for each in samples if each.job.status is CaseStatus.FAILED]
     executions = {each.execution: each for each in passed}
-    same = next((each for each in failed if each.execution in executions), None)
-    if same is not None:
-        places: tuple[StoredPlace, StoredPlace] | None = (_get_place(executions[same.execution]), _get_place(same))
-        one, other = (history.result(*place) for place in places or ())
+    judged_both_ways = next((each for each in failed if each.execution in executions), None)
+    if judged_both_ways is not None:
+        places: tuple[StoredPlace, StoredPlace] | None = (
+            _get_place(executions[judged_both_ways.execution]),
+            _get_place(judged_both_ways),
+        )
+        passed_result, failed_result = (history.result(*place) for place in places or ())
         divergence, is_noisy = None, False
     else:
         groups = _find_stored(history, passed), _find_stored(history, failed)
         comparison = _compare_groups(*(list(group.values()) for group in groups))
         if comparison is None:
-            places = one = other = divergence = None
+            places = passed_result = failed_result = divergence = None
             is_noisy = False
         else:
             first, second, divergence, is_noisy = comparison
             places = list(groups[0])[first], list(groups[1])[second]
-            one, other = groups[0][places[0]], groups[1][places[1]]
-    is_judged_only = one is not None and other is not None and divergence is None
+            passed_result, failed_result = groups[0][places[0]], groups[1][places[1]]
+    is_judged_only = passed_result is not None and failed_result is not None and divergence is None
     return FlakyCase(
         case=case,
         passed=len(passed),
         samples=len(samples),
         runs=list(dict.fromkeys(each.job.run_id for each in samples)),
         divergence=divergence,
-        disagreeing=_list_disagreeing(one, other) if is_judged_only and one and other else (),
-        compared=None if one is None or other is None else places,
+        disagreeing=_list_disagreeing(passed_result, failed_result)
+        if is_judged_only and passed_result and failed_result
+        else (),
+        compared_places=None if passed_result is None or failed_result is None else places,
         is_noisy=is_noisy,
     )
 
@@ -275,33 +280,33 @@ def _compare_groups(
     if not passed or not failed:
         return None
     groups = [[_list_turns(result) for result in group] for group in (passed, failed)]
-    found: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
+    divergences: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
     doubtful: dict[_Noise, tuple[tuple[int, int], Divergence]] = {}
     has_noise = False
     for pair in product(range(len(passed)), range(len(failed))):
         for place, left, right in _list_differences(groups[0][pair[0]], groups[1][pair[1]]):
             noise = _judge_difference(place, left, right, groups)
             if noise is _Noise.NO:
-                found[pair] = place, _make_divergence(place[0], left, right)
+                divergences[pair] = place, _make_divergence(place[0], left, right)
                 break
             has_noise = True
             # The first id, and the last text of the first pair: what the agent said in the end.
             if (noise is _Noise.WORDING and doubtful.get(noise, (pair,))[0] == pair) or noise not in doubtful:
                 doubtful[noise] = pair, _make_divergence(place[0], left, right)
-    if len(found) == len(passed) * len(failed):
-        pair = max(found, key=lambda each: (found[each][0], -each[0], -each[1]))
-        return *pair, found[pair][1], False
-    # Some pair differs in values at most that say nothing, so that no other difference sets the failed ones apart.
+    if len(divergences) == len(passed) * len(failed):
+        pair = max(divergences, key=lambda each: (divergences[each][0], -each[0], -each[1]))
+        return *pair, divergences[pair][1], False
+    # A pair that differs in noise only shows that no other difference sets the failed executions apart.
     for noise in (_Noise.LIKELY, _Noise.WORDING):
-        if noise in doubtful and not found:
+        if noise in doubtful and not divergences:
             pair, divergence = doubtful[noise]
             return *pair, divergence, False
-    first = next(pair for pair in product(range(len(passed)), range(len(failed))) if pair not in found)
+    first = next(pair for pair in product(range(len(passed)), range(len(failed))) if pair not in divergences)
     return *first, None, has_noise
 
 
 class _Noise(Enum):
-    """Whether a difference says nothing of the verdict."""
+    """Whether a difference is unrelated to the verdict."""
 
     NO = 0
     WORDING = 1  # a text that is different in every execution, also apart from numbers
@@ -336,8 +341,8 @@ def _judge_difference(
     if left is None or right is None or left.what != right.what:
         return _Noise.NO
     peers = [[step for each in group if (step := _get_step(each, place, left.what)) is not None] for group in groups]
-    found = {_judge_value(path, left, right, peers) for path in _list_changed_paths(left.value, right.value)}
-    return min(found, key=lambda noise: noise.value)
+    noises = {_judge_value(path, left, right, peers) for path in _list_changed_paths(left.value, right.value)}
+    return min(noises, key=lambda noise: noise.value)
 
 
 def _judge_value(path: Sequence[str | int], left: _Step, right: _Step, peers: Sequence[Sequence[_Step]]) -> _Noise:
@@ -451,8 +456,8 @@ def _format(value: Mapping[str, Any]) -> str:
 class QuarantinedCase(NamedTuple):
     """An entry of the file beside an eval set.
 
-    `is_missing`: the set no longer has the case. `is_changed`: the user says something else in the case with this id
-    now. The quarantine has no effect then.
+    `is_missing`: the set no longer has the case. `is_changed`: the case with this id now has other user messages. In
+    both cases the quarantine has no effect.
     """
 
     eval_set: str
@@ -463,7 +468,7 @@ class QuarantinedCase(NamedTuple):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the entry is of a case that the set does not have now."""
+        """True if the set no longer has this case."""
         return self.is_missing or self.is_changed
 
 
@@ -476,14 +481,14 @@ def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
 
 
 def list_quarantined(
-    found: Mapping[str, Quarantines], *, has_case: Callable[[str, str], bool]
+    quarantines_by_set: Mapping[str, Quarantines], *, has_case: Callable[[str, str], bool]
 ) -> list[QuarantinedCase]:
     """List the entries of all sets by name. `has_case` gets a set and a case."""
     return [
-        QuarantinedCase(eval_set, name, each, is_missing=not has_case(eval_set, name), is_changed=is_changed)
-        for eval_set, of_set in found.items()
-        for entries, is_changed in ((of_set.cases, False), (of_set.changed, True))
-        for name, each in entries.items()
+        QuarantinedCase(eval_set, name, quarantine, is_missing=not has_case(eval_set, name), is_changed=is_changed)
+        for eval_set, quarantines in quarantines_by_set.items()
+        for entries, is_changed in ((quarantines.cases, False), (quarantines.changed, True))
+        for name, quarantine in entries.items()
     ]
 
 
@@ -501,33 +506,33 @@ def outage_line(left_out: Sequence[CaseKey]) -> str | None:
 
 def explain_no_divergence(flaky: FlakyCase) -> str:
     """Say why there is no first difference."""
-    if flaky.compared is None:
+    if flaky.compared_places is None:
         return "where they differ is not known: their traces are not stored any more"
-    same = (
+    reason = (
         "no step sets the failed executions apart, only values such as ids and times, which always differ"
         if flaky.is_noisy
         else "the executions are equal"
     )
     names = ", ".join(map(_safe, flaky.disagreeing))
-    return f"{same}; they were judged differently: {names}" if names else same
+    return f"{reason}; they were judged differently: {names}" if names else reason
 
 
-def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
+def flaky_lines(flaky_cases: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
     """Yield the flaky cases as text. `repeated` cases have more than one verdict, so that they could be flaky."""
-    if not found:
+    if not flaky_cases:
         cases = pluralise(repeated, "case")
         yield f"no flaky case among {cases} with more than one verdict on the same input and criteria"
         return
-    counts = Counter(str(flaky.case) for flaky in found)
-    name_of = {
+    counts = Counter(str(flaky.case) for flaky in flaky_cases)
+    names = {
         flaky.case: f"{flaky.case}, agent {flaky.case.target}" if counts[str(flaky.case)] > 1 else str(flaky.case)
-        for flaky in found
+        for flaky in flaky_cases
     }
-    yield f"{pluralise(len(found), 'flaky case')}: the verdict changed, and nothing that the case uses did"
-    for flaky in found:
+    yield f"{pluralise(len(flaky_cases), 'flaky case')}: the verdict changed, and nothing that the case uses did"
+    for flaky in flaky_cases:
         yield ""
         yield (
-            f"{_safe(name_of[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
+            f"{_safe(names[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
             f"{flaky.probability:.0%}{format_interval(flaky.interval, '.0%')}, in {pluralise(len(flaky.runs), 'run')}"
         )
         if flaky.divergence is not None:
@@ -539,7 +544,7 @@ def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
 
 
 def describe_divergence(divergence: Divergence) -> tuple[str, str, str]:
-    """Say in short texts where the executions part, and what each of them has there."""
+    """Describe the first difference in short texts: its place, and the step of each execution."""
     call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
     passed, failed = _safe(divergence.passed), _safe(divergence.failed)
     place = f"first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
@@ -558,8 +563,10 @@ def _divergence_lines(divergence: Divergence) -> Iterator[str]:
 
 def _cut(text: str, other: str) -> str:
     """Shorten a step so that its first difference from the other is visible."""
-    same = next((place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other))
-    start = max(same - _BEFORE, 0)
+    first_difference = next(
+        (place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other)
+    )
+    start = max(first_difference - _BEFORE, 0)
     begin = f"…{text[start:]}" if start and len(text) > _LONGEST else text
     return (begin if len(begin) <= _LONGEST else f"{begin[:_LONGEST]}…") or "(empty)"
 
@@ -569,7 +576,7 @@ def _safe(text: str) -> str:
 
 
 def flaky_record(
-    found: Sequence[FlakyCase],
+    flaky_cases: Sequence[FlakyCase],
     *,
     left_out: Sequence[CaseKey] = (),
     quarantined: Sequence[QuarantinedCase] = (),
@@ -597,7 +604,7 @@ def flaky_record(
                 "judged_differently": list(flaky.disagreeing),
                 "quarantine": quarantine_record(flaky.quarantine),
             }
-            for flaky in found
+            for flaky in flaky_cases
         ],
         "left_out_after_outage": len(left_out),
         "problems": [redact(each) for each in problems],

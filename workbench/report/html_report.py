@@ -131,8 +131,8 @@ def _list_sets(report: RunReport) -> Iterator[SetRow]:
         words = ("quarantined" if case.result.is_quarantined else _word(case.result.status) for case in cases)
         counts = Counter(words)
         passed = counts.pop(_word(CaseStatus.PASSED), 0)
-        rest = ", ".join(f"{count} {word}" for word, count in counts.items())
-        yield SetRow(_safe(set_heading(target, eval_set)), len(cases), passed, rest)
+        not_passed = ", ".join(f"{count} {word}" for word, count in counts.items())
+        yield SetRow(_safe(set_heading(target, eval_set)), len(cases), passed, not_passed)
 
 
 def _list_metrics(report: RunReport) -> Iterator[MetricRow]:

@@ -50,7 +50,7 @@ class CriterionAgreement:
 
     `compared` counts the verdicts of all judgements, `unjudged` those that are missing in one of them. `agreement` is
     the share of agreeing pairs of judgements, `kappa` the agreement beyond chance: Cohen's for two judgements, Fleiss'
-    for more. Both are None if they are undefined; their 95 % intervals also for fewer than 5 cases. `spread` is the
+    for more. Both are None if they are undefined; their 95 % intervals also for fewer than 10 cases. `spread` is the
     mean standard deviation of the scores of a turn. `partly_judged` counts the verdicts with missing samples.
     """
 
@@ -90,13 +90,15 @@ def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
         for metric in result.metrics
         if _has_judgement(metric)
     )
-    found = []
+    agreements = []
     for name in names:
         rows = [(job, [_find_metric(results[job], name) for results in by_job]) for job in jobs]
         complete = [(job, row) for job, row in rows if all(metric is not None for metric in row)]
         if complete:
-            found.append(_compute_agreement(name, [(job, [m for m in row if m is not None]) for job, row in complete]))
-    return found
+            agreements.append(
+                _compute_agreement(name, [(job, [m for m in row if m is not None]) for job, row in complete])
+            )
+    return agreements
 
 
 def _compute_agreement(
@@ -176,37 +178,43 @@ def _has_judgement(metric: MetricResult) -> bool:
     return any(turn.judgement is not None for turn in metric.per_invocation)
 
 
-def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
+def agreement_lines(judgements: Judgements, agreements: Sequence[CriterionAgreement]) -> Iterator[str]:
     """Yield the agreement as text."""
     yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
-    for each in found:
+    for agreement in agreements:
         yield ""
-        yield one_line(each.metric)
-        share = _percent(each.agreement) + format_interval(each.agreement_interval, ".0%")
-        yield f"  agreement  {share} of {pluralise(each.compared, 'verdict')}{_unjudged_text(each)}"
-        kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
-        yield f"  kappa      {kappa}{format_interval(each.kappa_interval, '.2f')}"
-        if each.spread is not None:
-            yield f"  spread     ±{each.spread:.2g} in the score of a turn between judgements"
-        if each.partly_judged:
-            yield f"  samples    {pluralise(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
-        yield f"  flips      {pluralise(len(each.flips), 'case') if each.flips else 'none'}"
-        for flip in each.flips:
+        yield one_line(agreement.metric)
+        share = _percent(agreement.agreement) + format_interval(agreement.agreement_interval, ".0%")
+        yield f"  agreement  {share} of {pluralise(agreement.compared, 'verdict')}{_unjudged_text(agreement)}"
+        kappa = (
+            agreement.no_kappa_reason if agreement.kappa is None else f"{agreement.kappa:.2f} ({agreement.kappa_name})"
+        )
+        yield f"  kappa      {kappa}{format_interval(agreement.kappa_interval, '.2f')}"
+        if agreement.spread is not None:
+            yield f"  spread     ±{agreement.spread:.2g} in the score of a turn between judgements"
+        if agreement.partly_judged:
+            yield f"  samples    {pluralise(agreement.partly_judged, 'verdict')} {PARTLY_JUDGED}"
+        yield f"  flips      {pluralise(len(agreement.flips), 'case') if agreement.flips else 'none'}"
+        for flip in agreement.flips:
             repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
             yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"
 
 
-def outcome_text(found: Sequence[CriterionAgreement]) -> str:
+def outcome_text(agreements: Sequence[CriterionAgreement]) -> str:
     """Return the agreement of two judgements, a line for each criterion."""
     lines = []
-    for each in found:
-        flips = "; ".join(", then ".join(flip.verdicts) for flip in each.flips)
-        agree = "no verdict to compare" if each.agreement is None else f"{each.agreement:.0%} of the verdicts agree"
-        lines.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
+    for agreement in agreements:
+        flips = "; ".join(", then ".join(flip.verdicts) for flip in agreement.flips)
+        share = (
+            "no verdict to compare"
+            if agreement.agreement is None
+            else f"{agreement.agreement:.0%} of the verdicts agree"
+        )
+        lines.append(one_line(f"{agreement.metric}: {share}{f' ({flips})' if flips else ''}"))
     return "\n".join(lines) or "no criterion used a judge before"
 
 
-def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
+def agreement_record(judgements: Judgements, agreements: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
     """Return the agreement as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -214,17 +222,17 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
         "judgements": list(judgements.run_ids),
         "criteria": [
             {
-                "name": each.metric,
-                "compared": each.compared,
-                "unjudged": each.unjudged,
-                "agreement": each.agreement,
-                "agreement_interval": each.agreement_interval,
-                "kappa": each.kappa,
-                "kappa_interval": each.kappa_interval,
-                "kappa_of": each.kappa_name.lower(),
-                "reason": each.no_kappa_reason,
-                "spread": each.spread,
-                "partly_judged": each.partly_judged,
+                "name": agreement.metric,
+                "compared": agreement.compared,
+                "unjudged": agreement.unjudged,
+                "agreement": agreement.agreement,
+                "agreement_interval": agreement.agreement_interval,
+                "kappa": agreement.kappa,
+                "kappa_interval": agreement.kappa_interval,
+                "kappa_of": agreement.kappa_name.lower(),
+                "reason": agreement.no_kappa_reason,
+                "spread": agreement.spread,
+                "partly_judged": agreement.partly_judged,
                 "flips": [
                     {
                         "target": flip.case.target,
@@ -234,10 +242,10 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
                         "repeat": flip.repeat,
                         "verdicts": list(flip.verdicts),
                     }
-                    for flip in each.flips
+                    for flip in agreement.flips
                 ],
             }
-            for each in found
+            for agreement in agreements
         ],
     }
 
@@ -246,5 +254,5 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _unjudged_text(each: CriterionAgreement) -> str:
-    return f", {each.unjudged} more not in every judgement" if each.unjudged else ""
+def _unjudged_text(agreement: CriterionAgreement) -> str:
+    return f", {agreement.unjudged} more not in every judgement" if agreement.unjudged else ""

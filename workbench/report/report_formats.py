@@ -129,9 +129,9 @@ def _measurement_frame(name: str, status: MetricStatus, scored: int, total: int)
 _NO_SCORE = '"score": null'
 
 
-def json_pieces(report: RunFacts, cases: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """Yield the document in pieces. `cases` are texts of `case_text`; `more` has further keys of the run."""
-    head = dump({**run_record(report), **(more or {})}, indent=2).removesuffix("\n}")
+def json_pieces(report: RunFacts, cases: Iterable[str], extra: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yield the document in pieces. `cases` are texts of `case_text`; `extra` has further keys of the run."""
+    head = dump({**run_record(report), **(extra or {})}, indent=2).removesuffix("\n}")
     yield f'{head},\n  "cases": [\n'
     comma = ""
     for text in cases:
@@ -278,7 +278,7 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
 def _sample_record(metric: MetricResult) -> dict[str, int] | None:
     """Return the readable samples on the turn (from 0) with most missing samples; None if none is missing."""
     count = metric.missing_samples
-    return None if count is None else {"read": count.read, "asked": count.asked, "turn": count.turn - 1}
+    return None if count is None else {"read": count.readable, "asked": count.requested, "turn": count.turn - 1}
 
 
 def _score_record(score: InvocationScore) -> dict[str, Any]:
@@ -307,7 +307,9 @@ def difference_records(case: ReportedCase) -> list[dict[str, Any]]:
     """Return all differences of a case: by turn, then those of the final state, whose turn is null."""
     turns: list[tuple[int | None, tuple[Difference, ...]]] = [*enumerate(case.differences)]
     turns.append((None, case.state_differences))
-    return [{"turn": turn, **_difference_record(difference)} for turn, found in turns for difference in found]
+    return [
+        {"turn": turn, **_difference_record(difference)} for turn, differences in turns for difference in differences
+    ]
 
 
 def _difference_record(difference: Difference) -> dict[str, Any]:
@@ -444,7 +446,7 @@ def _row(report: RunReport, case: ReportedCase, metrics: Mapping[str, bool]) -> 
         row += ["", ""] if metric is None else ["" if metric.score is None else metric.score, metric.status.value]
         if has_samples:
             count = None if metric is None else metric.fewest_samples
-            row.append("" if count is None else f"{count.read} of {count.asked}")
+            row.append("" if count is None else f"{count.readable} of {count.requested}")
     return row
 
 
@@ -551,8 +553,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def markdown(report: RunReport) -> str:
     """Write the run as a Markdown document. Untrusted text is escaped."""
     lines = [f"# workbench run {escape_markdown(report.run_id)}", "", escape_markdown(total_line(report)), ""]
-    for spent in report.summary.models:
-        lines += [escape_markdown(spending_line(spent)), ""]
+    for spending in report.summary.models:
+        lines += [escape_markdown(spending_line(spending)), ""]
     if report.summary.model_calls:
         lines += [escape_markdown(describe_model_calls(report.summary.model_calls)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
@@ -623,14 +625,16 @@ def _cell(metric: MetricResult) -> str:
 
 
 def _metrics(report: RunReport) -> list[str]:
-    asked = {
+    criterion_names = {
         metric.name
         for (_, eval_set), cases in report.by_eval_set().items()
         for case in cases
         for metric in shown_metrics(case, report.criteria.get(eval_set))
     }
     # Measures that are always reported, such as tokens, are shown only if they have a value.
-    shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
+    shown = {
+        name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in criterion_names
+    }
     if not shown:
         return []
     rows = ["## Metrics", "", "| metric | mean | 95 % | sample std | scored |", "|---|---|---|---|---|"]
@@ -653,16 +657,16 @@ def escape_markdown(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", one_line(redact(text)))
 
 
-# HTML: a page with the document of `--format json`, to which it adds what only the page shows.
+# HTML: a page with the document of `--format json`, and with additional data for the page.
 
 
 def html_page(report: RunReport, comparison: Mapping[str, Any] | None = None) -> str:
     """Write the run as one HTML file. `comparison` is a record of `comparison_record`, whose later run this is."""
     from workbench.report.html_report import render_page
 
-    more = {"history": [history_record(run) for run in report.earlier], "comparison": comparison}
+    extra = {"history": [history_record(run) for run in report.earlier_runs], "comparison": comparison}
     with pause_gc():  # each search through the cases of a large run takes most of a second
-        return render_page(report, "".join(json_pieces(report, map(_page_case_text, report.cases), more)))
+        return render_page(report, "".join(json_pieces(report, map(_page_case_text, report.cases), extra)))
 
 
 def _page_case_text(case: ReportedCase) -> str:

@@ -48,6 +48,7 @@ from workbench.report.turn_diff import (
 )
 
 if TYPE_CHECKING:
+    from workbench.store.history.history_codec import MetricNumbers
     from workbench.store.history.history_queries import StoredRun, StoredScores
 
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
-    """For each turn below the best score: the failed rubrics or sentences, or else the votes of the samples and why.
+    """Yield the failed rubrics or sentences of each turn below the best score, or else the votes with a reason.
 
     Texts of models are unescaped in these lines; the caller must make them safe.
     """
@@ -86,8 +87,8 @@ def _sample_text(sample: JudgeSample) -> str:
     if sample.problem is not None:
         return f"no verdict{source}: {sample.problem}"
     verdict = sample.label or ("" if sample.score is None else f"{sample.score:.3g}")
-    said = sample.rationale or sample.reply  # for rubrics there is no common rationale
-    return f"{verdict or 'on parts'}{source}: {said}"
+    explanation = sample.rationale or sample.reply  # for rubrics there is no common rationale
+    return f"{verdict or 'on parts'}{source}: {explanation}"
 
 
 def format_metric_errors(metrics: Iterable[MetricResult]) -> str:
@@ -103,7 +104,9 @@ def unsure_text(metric: MetricResult) -> str | None:
     texts = (
         f"{place}{agreement_text(turn.judgement)}"
         for place, turn in _label_turns(metric)
-        if turn.judgement is not None and (found := measure_agreement(turn.judgement)) is not None and found.share < 1.0
+        if turn.judgement is not None
+        and (agreement := measure_agreement(turn.judgement)) is not None
+        and agreement.share < 1.0
     )
     return f"{metric.name}: {'; '.join(texts)}"
 
@@ -114,7 +117,7 @@ def samples_text(metric: MetricResult) -> str | None:
     if count is None:
         return None
     place = f" in turn {count.turn}" if len(metric.per_invocation) > 1 else ""
-    return f"judged by {count.read} of {count.asked} samples{place}"
+    return f"judged by {count.readable} of {count.requested} samples{place}"
 
 
 def missing_samples_lines(metrics: Iterable[MetricResult]) -> list[str]:
@@ -128,11 +131,11 @@ def agreement_text(judgement: Judgement) -> str:
     agreement = measure_agreement(judgement)
     if agreement is None:
         return "only one opinion, so agreement is undefined"
-    what = "samples"
+    unit = "samples"
     if judgement.rubrics or judgement.sentences:
-        what = f"verdicts on {'rubrics' if judgement.rubrics else 'sentences'}"
+        unit = f"verdicts on {'rubrics' if judgement.rubrics else 'sentences'}"
     spread = "" if agreement.spread is None else f", ±{agreement.spread:.2g}"
-    return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
+    return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {unit} agree{spread}"
 
 
 def _label_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
@@ -156,17 +159,17 @@ def _turn_lines(turn: InvocationScore) -> Iterator[str]:
 
 def rubric_text(rubric: RubricScore) -> str:
     """Return a rubric with votes and reason: `polite: 1 of 5 say yes: It shouts.`"""
-    why = f": {rubric.rationale}" if rubric.rationale else ""
-    return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{why}"
+    reason = f": {rubric.rationale}" if rubric.rationale else ""
+    return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{reason}"
 
 
 def sentence_text(sentence: SentenceScore) -> str:
     """Return a sentence with label, votes and reason: `“It is free.”: unsupported (4 of 5): No source says so.`"""
     label = sentence.label or ""
-    why = f": {sentence.rationale}" if sentence.rationale else ""
+    reason = f": {sentence.rationale}" if sentence.rationale else ""
     evidence = f" [{sentence.evidence}]" if sentence.evidence else ""
     votes = f"{sentence.votes.get(label, 0)} of {sum(sentence.votes.values())}"
-    return f"“{sentence.sentence}”: {label.replace('_', ' ')} ({votes}){why}{evidence}"
+    return f"“{sentence.sentence}”: {label.replace('_', ' ')} ({votes}){reason}{evidence}"
 
 
 def votes_text(judgement: Judgement) -> str:
@@ -176,8 +179,8 @@ def votes_text(judgement: Judgement) -> str:
     left_out = f" ({unread} gave no verdict)" if unread else ""
     labels = Counter(sample.label for sample in judgement.samples if sample.label)
     if labels:
-        said = (f"{count} {'says' if count == 1 else 'say'} {label}" for label, count in labels.most_common())
-        return f"the judge: {', '.join(said)}{left_out}"
+        by_label = (f"{count} {'says' if count == 1 else 'say'} {label}" for label, count in labels.most_common())
+        return f"the judge: {', '.join(by_label)}{left_out}"
     if judgement.best != 1.0:
         best = "" if judgement.best is None else f" of {judgement.best:g}"
         return f"the judge: {', '.join(f'{score:g}' for score in scores)}{best}{left_out}"
@@ -222,24 +225,28 @@ class ReportedCase:
         turns = self.result.execution.turns
         return tuple(
             find_differences(
-                wanted,
+                expected_turn,
                 turn.invocation,
-                calls_known=self.can_compare_calls(wanted, turn),
+                calls_known=self.can_compare_calls(expected_turn, turn),
                 response_known=turn.invocation.final_response is not None or not self.result.is_recorded,
             )
-            for wanted, turn in zip(conversation, turns, strict=False)
+            for expected_turn, turn in zip(conversation, turns, strict=False)
         )
 
-    def can_compare_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
+    def can_compare_calls(self, expected_turn: Invocation, turn: TurnResult) -> bool:
         """True if the calls of both sides of a turn are known."""
-        return turn.calls_unknown is None and (not self.result.is_row or have_known_calls(wanted, turn.invocation))
+        return turn.calls_unknown is None and (
+            not self.result.is_row or have_known_calls(expected_turn, turn.invocation)
+        )
 
     @cached_property
     def state_differences(self) -> tuple[Difference, ...]:
         """The differences of the final session state, if both sides have one."""
-        wanted = self.expected.final_session_state if self.expected is not None else None
-        given = self.result.execution.final_state
-        return find_state_differences(wanted, given) if wanted and given is not None else ()
+        expected_state = self.expected.final_session_state if self.expected is not None else None
+        actual_state = self.result.execution.final_state
+        return (
+            find_state_differences(expected_state, actual_state) if expected_state and actual_state is not None else ()
+        )
 
     @property
     def deciding_metrics(self) -> tuple[MetricResult, ...]:
@@ -261,18 +268,27 @@ def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> tuple[Metric
 def _make_shown_filter(
     config: EvalConfig | None,
 ) -> Callable[[tuple[MetricResult, ...]], tuple[MetricResult, ...]]:
-    wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
+    criterion_names = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
 
     @cache_by_identity(maxsize=256, skip_if=has_judgements)
     def find_shown(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
         # One criterion may have several results, whose names start with its name.
-        return tuple(metric for metric in metrics if _is_deciding(metric) or metric.name.startswith(wanted))
+        return tuple(metric for metric in metrics if _is_deciding(metric) or metric.name.startswith(criterion_names))
 
     return find_shown
 
 
 def _is_deciding(metric: MetricResult) -> bool:
     return metric.threshold is not None or metric.status is MetricStatus.ERROR
+
+
+def has_upper_limit(metric: MetricNumbers | MetricResult) -> bool:
+    """Return True if the verdict shows that a lower score is better: this layer does not know the metrics."""
+    if metric.score is None or metric.threshold is None:
+        return False
+    if metric.status == MetricStatus.PASSED:
+        return metric.score < metric.threshold
+    return metric.status == MetricStatus.FAILED and metric.score > metric.threshold
 
 
 class CaseOutcome(NamedTuple):
@@ -300,7 +316,7 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
     """Summarise a result; `config` has the criteria of its eval set."""
     result = case.result
     unsure, partly_judged, hints = _summarise_texts(case.deciding_metrics)
-    differing = None if result.execution.model_calls is None else result.execution.model_calls.difference
+    difference = None if result.execution.model_calls is None else result.execution.model_calls.difference
     return CaseOutcome(
         case=result.case,
         repeat=result.repeat,
@@ -310,18 +326,20 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
         unsure=unsure,
         partly_judged=partly_judged,
         hints=hints,
-        asked_live=None if differing is None else "; ".join(filter(None, (describe_reason(differing), differing.hint))),
+        asked_live=None
+        if difference is None
+        else "; ".join(filter(None, (describe_reason(difference), difference.hint))),
         is_quarantined=result.is_quarantined,
     )
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _summarise_texts(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    unsure = (unsure_text(metric) for metric in judged)
-    passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
+def _summarise_texts(metrics: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    unsure = (unsure_text(metric) for metric in metrics)
+    passed = (metric for metric in metrics if metric.status is MetricStatus.PASSED)
     return (
         tuple(text for text in unsure if text is not None),
-        tuple(missing_samples_lines(judged)),
+        tuple(missing_samples_lines(metrics)),
         _intern(tuple(f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None)),
     )
 
@@ -364,7 +382,7 @@ class RunReport(RunFacts):
     """A run with its cases. `earlier` has the runs up to this one, oldest first, if they are known."""
 
     cases: Sequence[ReportedCase]
-    earlier: Sequence[StoredRun] = ()
+    earlier_runs: Sequence[StoredRun] = ()
 
     @cached_property
     def outcomes(self) -> Sequence[CaseOutcome]:
@@ -538,15 +556,19 @@ def describe_sources(calls: ModelCalls) -> str:
 
     `1 model call replayed, model calls 2 to 3 asked live: instruction, line 4 changed`.
     """
-    replayed = f"{pluralise(calls.replayed, 'model call')} replayed" if calls.replayed else ""
-    asked = f"{pluralise(calls.live, 'model call')} asked live" if calls.live else ""
-    differing, last = calls.difference, calls.live + calls.replayed
-    if differing is not None and calls.live:
-        which = f"model call {last}" if differing.call == last else f"model calls {differing.call} to {last}"
-        live = asked if differing.is_of_one_call else f"{which} asked live"
-        asked = f"{live}: {describe_reason(differing)}"
+    replayed_part = f"{pluralise(calls.replayed, 'model call')} replayed" if calls.replayed else ""
+    live_part = f"{pluralise(calls.live, 'model call')} asked live" if calls.live else ""
+    difference, last_call = calls.difference, calls.live + calls.replayed
+    if difference is not None and calls.live:
+        numbers = (
+            f"model call {last_call}"
+            if difference.call == last_call
+            else f"model calls {difference.call} to {last_call}"
+        )
+        live = live_part if difference.is_of_one_call else f"{numbers} asked live"
+        live_part = f"{live}: {describe_reason(difference)}"
     mark = f"{REPLAY_MARK} " if calls.replayed else ""
-    return one_line(mark + ", ".join(filter(None, (replayed, asked))))
+    return one_line(mark + ", ".join(filter(None, (replayed_part, live_part))))
 
 
 def describe_reason(difference: RequestDifference) -> str:
@@ -607,7 +629,7 @@ def describe_samples(samples: Sequence[StoredScores]) -> list[str]:
     for metric in (metric for each in samples for metric in each.metrics):
         if metric.threshold is not None and metric.score is not None:
             scores.setdefault(metric.name, []).append(metric.score)
-    return [*lines, *(one_line(f"{name}: {describe_range(known)}") for name, known in scores.items())]
+    return [*lines, *(one_line(f"{name}: {describe_range(values)}") for name, values in scores.items())]
 
 
 def describe_range(scores: Sequence[float]) -> str:
@@ -649,9 +671,9 @@ _NAME = 7  # columns of a speaker's name
 def case_heading(result: CaseResult) -> str:
     """Return the heading of a conversation: the case, and who plays the user."""
     simulation = result.execution.simulation
-    who = "" if simulation is None else f"  {_describe_user(simulation)}"
+    user = "" if simulation is None else f"  {_describe_user(simulation)}"
     repeat = f" [{result.repeat + 1}]" if result.repeat else ""
-    return one_line(f"── {result.case}{repeat}{who}")
+    return one_line(f"── {result.case}{repeat}{user}")
 
 
 def user_lines(text: str) -> Iterator[str]:
@@ -664,8 +686,8 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
     for call in get_trajectory(turn.invocation):
         arguments = json.dumps(mask_named_secrets(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
-    for said in list_messages(turn.invocation):
-        yield from _speech_lines(said.author, said.text)
+    for message in list_messages(turn.invocation):
+        yield from _speech_lines(message.author, message.text)
     response = turn.invocation.final_response
     yield from _speech_lines("agent", "(nothing)" if response is None else response.text(thoughts=False))
 
@@ -676,8 +698,8 @@ def ending_line(result: CaseResult) -> str:
     parts = [pluralise(len(result.execution.turns), "turn")]
     if simulation is not None and simulation.calls:
         cached = f" ({simulation.cached} cached)" if simulation.cached else ""
-        by = "a script" if simulation.scripted else simulation.model
-        parts.append(f"{pluralise(simulation.calls, 'answer')} of {by}{cached}")
+        source = "a script" if simulation.scripted else simulation.model
+        parts.append(f"{pluralise(simulation.calls, 'answer')} of {source}{cached}")
     parts.append(agent_time_text(result.agent_seconds))
     return " " * _NAME + one_line(f"{_explain_end(result)} · {' · '.join(parts)}")
 
@@ -721,8 +743,8 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
 
 def _describe_user(simulation: SimulatedConversation) -> str:
     """Return the persona of the user, and the model or script that plays it."""
-    by = f"a script instead of {simulation.model}" if simulation.scripted else simulation.model
-    return f"{simulation.persona or 'a user'}, played by {by}"
+    source = f"a script instead of {simulation.model}" if simulation.scripted else simulation.model
+    return f"{simulation.persona or 'a user'}, played by {source}"
 
 
 def _explain_end(result: CaseResult) -> str:

@@ -265,11 +265,11 @@ def _compute_stratified(pairs: Sequence[tuple[Count, Count]]) -> float:
     sums = [1.0]  # the probability of each number of passed repeats after
     for before, after in pairs:
         ways = _list_hypergeometric(before, after)
-        together = [0.0] * (len(sums) + len(ways) - 1)
+        combined = [0.0] * (len(sums) + len(ways) - 1)
         for place, probability in enumerate(sums):
             for count, share in enumerate(ways):
-                together[place + count] += probability * share
-        sums = together
+                combined[place + count] += probability * share
+        sums = combined
     reached = (probability for count, probability in enumerate(sums) if abs(count - mean) >= distance - _SAME)
     return min(sum(reached), 1.0)
 
@@ -303,10 +303,10 @@ def _flip_signs(changed: Sequence[float]) -> float:
         return erfc(abs(sum(changed)) / sqrt(2 * float(sizes @ sizes)))
     generator = np.random.default_rng(_SEED)
 
-    def flip_randomly(those: NDArray[float64]) -> NDArray[float64]:
-        random_bytes = generator.integers(0, 256, (_FLIPS, ceil(len(those) / 8)), dtype=np.uint8)
-        positive: NDArray[float64] = np.unpackbits(random_bytes, axis=1, count=len(those)).astype(float) @ those
-        return 2 * positive - float(those.sum())
+    def flip_randomly(numbers: NDArray[float64]) -> NDArray[float64]:
+        random_bytes = generator.integers(0, 256, (_FLIPS, ceil(len(numbers) / 8)), dtype=np.uint8)
+        positive: NDArray[float64] = np.unpackbits(random_bytes, axis=1, count=len(numbers)).astype(float) @ numbers
+        return 2 * positive - float(numbers.sum())
 
     if small:  # only their sum has a normal distribution, around each sum of the large ones
         spread = sqrt(2 * float(sizes[small] @ sizes[small]))
@@ -390,8 +390,8 @@ def bootstrap_statistic(
             counts[row, column[item]] = count
     drawn = np.concatenate([weights @ counts for weights in _draw_weights(len(clusters))])
     values = [statistic(dict(zip(items, map(int, row), strict=True))) for row in drawn]
-    known = [value for value in values if value is not None]
-    return _take_percentiles(known) if len(known) > len(values) / 2 else None
+    defined = [value for value in values if value is not None]
+    return _take_percentiles(defined) if len(defined) > len(values) / 2 else None
 
 
 def mean_interval(cases: Sequence[tuple[float, int]]) -> Interval | None:
@@ -426,9 +426,9 @@ def _bootstrap_ratio(totals: Sequence[float], counts: Sequence[int]) -> Interval
         return _take_percentiles(_draw_large(totals, counts, small, large))
     import numpy as np
 
-    above, below = np.asarray(totals, dtype=float), np.asarray(counts, dtype=float)
+    numerators, denominators = np.asarray(totals, dtype=float), np.asarray(counts, dtype=float)
     return _take_percentiles(
-        np.concatenate([(weights @ above) / (weights @ below) for weights in _draw_weights(len(totals))])
+        np.concatenate([(weights @ numerators) / (weights @ denominators) for weights in _draw_weights(len(totals))])
     )
 
 
@@ -439,13 +439,13 @@ def _draw_large(
     import numpy as np
 
     generator = np.random.default_rng(_SEED)
-    both = np.asarray([totals, counts], dtype=float)
+    totals_and_counts = np.asarray([totals, counts], dtype=float)
     shares = [1 / len(totals)] * len(large)
     drawn = generator.multinomial(len(totals), [*shares, 1 - sum(shares)], _RESAMPLES)
-    others = drawn[:, -1:]
-    mean, covariance = both[:, small].mean(axis=1), np.cov(both[:, small], bias=True)
+    small_counts = drawn[:, -1:]
+    mean, covariance = totals_and_counts[:, small].mean(axis=1), np.cov(totals_and_counts[:, small], bias=True)
     noise = generator.multivariate_normal([0.0, 0.0], covariance, _RESAMPLES, method="eigh")
-    sums = drawn[:, :-1] @ both[:, large].T + others * mean + np.sqrt(others) * noise
+    sums = drawn[:, :-1] @ totals_and_counts[:, large].T + small_counts * mean + np.sqrt(small_counts) * noise
     ratios: NDArray[float64] = sums[:, 0] / sums[:, 1]
     return ratios
 

@@ -141,8 +141,8 @@ class ShownSetupFailures:
         failure = case.result.failure
         if failure is None or failure.kind is not FailureKind.SETUP:
             return None
-        shown = self._places.setdefault(failure.message, place)
-        return None if shown == place else shown
+        first_place = self._places.setdefault(failure.message, place)
+        return None if first_place == place else first_place
 
 
 def explain_at_length(case: ReportedCase) -> list[str]:
@@ -203,10 +203,10 @@ def _folded_line(indent: str, libraries: list[str]) -> str:
 
 def _find_library(path: str) -> str | None:
     """Return the library of a file, such as `google.adk`; None for a file of the user."""
-    found = _LIBRARY.fullmatch(path)
-    if found is None:
+    match = _LIBRARY.fullmatch(path)
+    if match is None:
         return None
-    parts = re.split(r"[/\\]", found["inside"].removesuffix(".py"))
+    parts = re.split(r"[/\\]", match["inside"].removesuffix(".py"))
     return ".".join(parts[: 2 if parts[0] == "google" else 1])
 
 
@@ -265,21 +265,21 @@ def describe_difference(difference: Difference) -> str:
         case DifferenceKind.CALL_EXTRA:
             return f"unexpected call {_position_text(difference.actual_call)}: {_call_text(tool, difference.actual)}"
         case DifferenceKind.CALL_MOVED:
-            expected, made = _position_text(difference.expected_call), _position_text(difference.actual_call)
+            position, actual_position = _position_text(difference.expected_call), _position_text(difference.actual_call)
             call = _call_text(tool, difference.expected)
-            return f"call out of order: {call}: expected as call {expected}, made as call {made}"
+            return f"call out of order: {call}: expected as call {position}, made as call {actual_position}"
         case DifferenceKind.ARGUMENT_MISSING:
             return f"{path}: expected {format_value(difference.expected, name)}, but the argument is missing"
         case DifferenceKind.ARGUMENT_EXTRA:
             return f"{path}: unexpected argument {format_value(difference.actual, name)}"
         case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
-            wanted, given = _arguments_text(difference.expected), _arguments_text(difference.actual)
-            return f"{tool}: expected {wanted}, got {given}"
+            expected_text, actual_text = _arguments_text(difference.expected), _arguments_text(difference.actual)
+            return f"{tool}: expected {expected_text}, got {actual_text}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_describe_both(difference)}"
         case DifferenceKind.STATE_CHANGED if difference.actual is None:  # a missing key, or null
-            wanted = format_value(difference.expected, name)
-            return f"state {format_path(difference.path)}: expected {wanted}, got no value"
+            expected_text = format_value(difference.expected, name)
+            return f"state {format_path(difference.path)}: expected {expected_text}, got no value"
         case DifferenceKind.STATE_CHANGED:
             return f"state {format_path(difference.path)}: {_describe_both(difference)}"
         case _:
@@ -288,22 +288,20 @@ def describe_difference(difference: Difference) -> str:
 
 def _describe_words(difference: Difference) -> str:
     """Describe a difference in the response, in a message of a sub-agent, or in a tool response."""
-    missing = {
-        DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, but the message is missing",
-        DifferenceKind.INTERMEDIATE_EXTRA: "unexpected message {given}",
-    }.get(difference.kind)
-    if difference.kind is DifferenceKind.RESPONSE_CHANGED:
-        missing = None if difference.actual is not None else "expected {wanted}, got no response"
-        speaker = "response"
-    elif difference.kind is DifferenceKind.TOOL_RESPONSE_CHANGED:
-        speaker = f"response of {make_safe(difference.tool)}"
-    else:
-        speaker = make_safe(difference.tool)
-    if missing is None:
-        return f"{speaker}: {_describe_both(difference)}"
-    return (
-        f"{speaker}: {missing.format(wanted=format_value(difference.expected), given=format_value(difference.actual))}"
-    )
+    tool = make_safe(difference.tool)
+    match difference.kind:
+        case DifferenceKind.INTERMEDIATE_MISSING:
+            return f"{tool}: expected {format_value(difference.expected)}, but the message is missing"
+        case DifferenceKind.INTERMEDIATE_EXTRA:
+            return f"{tool}: unexpected message {format_value(difference.actual)}"
+        case DifferenceKind.RESPONSE_CHANGED if difference.actual is None:
+            return f"response: expected {format_value(difference.expected)}, got no response"
+        case DifferenceKind.RESPONSE_CHANGED:
+            return f"response: {_describe_both(difference)}"
+        case DifferenceKind.TOOL_RESPONSE_CHANGED:
+            return f"response of {tool}: {_describe_both(difference)}"
+        case _:
+            return f"{tool}: {_describe_both(difference)}"
 
 
 def format_value(value: Any, name: str = "") -> str:
@@ -312,8 +310,8 @@ def format_value(value: Any, name: str = "") -> str:
 
 
 def _describe_both(difference: Difference) -> str:
-    wanted, given = format_both(difference.expected, difference.actual, find_name(difference.path))
-    return f"expected {wanted}, got {given}"
+    expected, actual = format_both(difference.expected, difference.actual, find_name(difference.path))
+    return f"expected {expected}, got {actual}"
 
 
 def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
@@ -322,15 +320,15 @@ def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     Values that would look equal, because they are cut or have similar characters, are escaped and begin just before
     the first difference.
     """
-    wanted, given = format_value(expected, name), format_value(actual, name)
-    if normalize("NFC", wanted) == normalize("NFC", given):
+    expected_text, actual_text = format_value(expected, name), format_value(actual, name)
+    if normalize("NFC", expected_text) == normalize("NFC", actual_text):
         texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
         texts = [text.replace("  ", " \\u0020") for text in texts]  # one_line joins blanks
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-        start = max(same - _CONTEXT, 0)
+        shared_length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+        start = max(shared_length - _CONTEXT, 0)
         cut = "..." if start else ""
-        wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
-    return wanted, given
+        expected_text, actual_text = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
+    return expected_text, actual_text
 
 
 def format_path(path: Path) -> str:
@@ -349,9 +347,9 @@ def make_safe(text: str) -> str:
 def _failure_lines(case: ReportedCase) -> Iterator[str]:
     failure = case.result.failure
     if failure is not None:
-        where = f", turn {failure.turn + 1}" if failure.turn is not None else ""
+        turn = f", turn {failure.turn + 1}" if failure.turn is not None else ""
         message = one_line(redact(failure.message), width=4 * _WIDTH)
-        yield f"{failure.kind.value}{where}: {message}"
+        yield f"{failure.kind.value}{turn}: {message}"
 
 
 def _explain_no_verdict(case: ReportedCase) -> str:
@@ -390,8 +388,8 @@ def _position_text(position: int | None) -> str:
 
 
 def _call_text(tool: str, args: Mapping[str, Any] | None) -> str:
-    written = ", ".join(f"{key}={format_value(value, key)}" for key, value in (args or {}).items())
-    return one_line(f"{tool}({written})", width=_WIDTH)
+    arguments = ", ".join(f"{key}={format_value(value, key)}" for key, value in (args or {}).items())
+    return one_line(f"{tool}({arguments})", width=_WIDTH)
 
 
 def _arguments_text(args: Mapping[str, Any] | None) -> str:
@@ -402,32 +400,39 @@ def _arguments_text(args: Mapping[str, Any] | None) -> str:
 # Calls and costs of judge and user models.
 
 
-def spending_line(spent: ModelSpending) -> str:
+def spending_line(spending: ModelSpending) -> str:
     """Return a line about one model: `model gemini-2.5-flash: 20 calls, 240 tokens, $0.0012; 4 answers cached`."""
-    parts = [pluralise(spent.calls, "call")]
-    if spent.failed:
-        parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
-    if spent.calls:
+    parts = [pluralise(spending.calls, "call")]
+    if spending.failed:
+        parts.append(f"{spending.failed:,} {'try' if spending.failed == 1 else 'tries'} without an answer")
+    if spending.calls:
         parts.append(
-            pluralise(spent.tokens, "token")
-            + (f" plus an unknown number in {spent.calls_without_usage:,} calls" if spent.calls_without_usage else "")
+            pluralise(spending.tokens, "token")
+            + (
+                f" plus an unknown number in {spending.calls_without_usage:,} calls"
+                if spending.calls_without_usage
+                else ""
+            )
         )
-        parts.append(cost_text(spent.cost))
-    why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""
-    free = ((spent.cached, "cached"), (spent.replayed, "replayed"))
+        parts.append(cost_text(spending.cost))
+    reason = f" ({spending.cost_unknown})" if spending.cost_unknown is not None else ""
+    free = ((spending.cached, "cached"), (spending.replayed, "replayed"))
     answers = (f"; {pluralise(count, 'answer')} {source}" for count, source in free if count)
-    return f"model {spent.model}: {', '.join(parts)}{why}{''.join(answers)}"
+    return f"model {spending.model}: {', '.join(parts)}{reason}{''.join(answers)}"
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:
     """Summarise all models: `20 judge calls (+4 cached) $0.0012`."""
-    asked = list(models)
-    calls = sum(spent.calls for spent in asked)
-    free = ((sum(spent.cached for spent in asked), "cached"), (sum(spent.replayed for spent in asked), "replayed"))
-    cost = f" {cost_text(_sum_costs(asked))}" if calls else ""
+    spendings = list(models)
+    calls = sum(spending.calls for spending in spendings)
+    free = (
+        (sum(spending.cached for spending in spendings), "cached"),
+        (sum(spending.replayed for spending in spendings), "replayed"),
+    )
+    cost = f" {cost_text(_sum_costs(spendings))}" if calls else ""
     more = ", ".join(f"+{count:,} {source}" for count, source in free if count)
     more = f" ({more})" if more else ""
-    return f"{calls:,} judge {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
+    return f"{calls:,} judge {'call' if calls == 1 else 'calls'}{more}{cost}" if spendings else ""
 
 
 def quota_wait_text(seconds: float) -> str:
@@ -436,7 +441,7 @@ def quota_wait_text(seconds: float) -> str:
 
 
 def _sum_costs(models: Iterable[ModelSpending]) -> float | None:
-    costs = [spent.cost for spent in models]
+    costs = [spending.cost for spending in models]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
@@ -487,7 +492,7 @@ class VerdictTable:
         self._group: tuple[str, str] | None = None
         self._columns: tuple[str, ...] = ()
         self._widths: list[int] = []
-        self._cells_of: Callable[[tuple[MetricResult, ...]], tuple[list[str], list[str]]] = self._make_cells
+        self._format_cells: Callable[[tuple[MetricResult, ...]], tuple[list[str], list[str]]] = self._make_cells
         self._setup_failures = ShownSetupFailures()
 
     def lines(self, case: ReportedCase) -> list[str]:
@@ -497,9 +502,9 @@ class VerdictTable:
         name = row_name(case)
         row, details = self._format_row(case, name), self._detail_lines(case)
         eval_set = f"{case.result.case.eval_set}:"
-        shown = self._setup_failures.find(case, f"{eval_set}{name}")
-        if shown is not None:
-            row, details = f"{row}  setup: see {one_line(shown.removeprefix(eval_set))}", details[1:]
+        first_place = self._setup_failures.find(case, f"{eval_set}{name}")
+        if first_place is not None:
+            row, details = f"{row}  setup: see {one_line(first_place.removeprefix(eval_set))}", details[1:]
         return [*heading, row, *details]
 
     def closing_lines(self, report: StreamedRun | RunReport) -> list[str]:
@@ -514,7 +519,7 @@ class VerdictTable:
         lines += _unsure_lines(report.outcomes)
         lines += _partly_judged_lines(report.outcomes)
         lines += _hint_lines(report.outcomes)
-        lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
+        lines += [self._style.paint(one_line(spending_line(spending)), "2") for spending in report.summary.models]
         calls = report.summary.model_calls
         if calls:
             lines.append(self._style.paint(describe_model_calls(calls), "2"))
@@ -528,30 +533,30 @@ class VerdictTable:
         self._group = group
         target, eval_set = group
         config = self._criteria.get(eval_set)
-        wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
-        self._columns = tuple(metric.name for metric in self._select_shown(case)) or tuple(wanted)
+        criterion_names = [criterion.metric for criterion in config.criteria] if config is not None else []
+        self._columns = tuple(metric.name for metric in self._select_shown(case)) or tuple(criterion_names)
         title = one_line(set_heading(target, eval_set))
-        left = " " * (_WORD_WIDTH + self._name_width + 8)  # the indentation of the scores in a row
+        indent = " " * (_WORD_WIDTH + self._name_width + 8)  # the indentation of the scores in a row
         heads = [one_line(name) for name in self._columns]
         legend: list[str] = []
         if (
-            len(left) + sum(max(cell_length(head), _SCORE_WIDTH) + 2 for head in heads) + _TIME_WIDTH
+            len(indent) + sum(max(cell_length(head), _SCORE_WIDTH) + 2 for head in heads) + _TIME_WIDTH
             > self._style.width
         ):
             legend = _legend(heads, width=self._style.width)
             heads = [_column_number(position) for position in range(len(heads))]
         smallest = _NARROW if legend else _SCORE_WIDTH
         self._widths = [max(cell_length(head), smallest) for head in heads]
-        self._cells_of = cache_by_identity(maxsize=256, skip_if=has_judgements)(self._make_cells)
+        self._format_cells = cache_by_identity(maxsize=256, skip_if=has_judgements)(self._make_cells)
         names = "  ".join(map(_pad, heads, self._widths))
-        faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
+        faint = [self._style.paint(line, "2") for line in (*legend, f"{indent}{names}".rstrip())]
         return [*lines, self._style.paint(title, "1"), *faint]
 
     def _format_row(self, case: ReportedCase, name: str) -> str:
         result = case.result
         status = f"{status_text(result.status, result.quarantine):<{_WORD_WIDTH + 2}}"
         colour = _COLOURS[CaseStatus.NOT_EVALUATED if result.is_quarantined else result.status]
-        cells, others = self._cells_of(self._select_shown(case))
+        cells, others = self._format_cells(self._select_shown(case))
         time = f"{agent_time_text(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, colour)
         replayed = mark_replayed(result.execution.model_calls)
@@ -573,8 +578,8 @@ class VerdictTable:
 
     def _cell(self, metric: MetricResult | None, width: int) -> str:
         text = f"{'-' if metric is None else _score_cell(metric):<{width}}"
-        bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
-        return self._style.paint(text, "31") if bad else text
+        is_bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
+        return self._style.paint(text, "31") if is_bad else text
 
     def _detail_lines(self, case: ReportedCase) -> list[str]:
         is_bad = case.result.status in NOT_GOOD
@@ -720,11 +725,11 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     Unfinished turns, and cases without expectations, have no lines.
     """
     conversation = (case.expected.conversation if case.expected is not None else None) or ()
-    for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
+    for index, (expected_turn, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
-            yield f"turn {index + 1}: {make_safe(wanted.user_content.text(thoughts=False))}"
-            if case.can_compare_calls(wanted, turn):
-                yield from _call_lines(get_trajectory(wanted), get_trajectory(turn.invocation))
+            yield f"turn {index + 1}: {make_safe(expected_turn.user_content.text(thoughts=False))}"
+            if case.can_compare_calls(expected_turn, turn):
+                yield from _call_lines(get_trajectory(expected_turn), get_trajectory(turn.invocation))
             for difference in case.differences[index]:
                 if difference.kind is DifferenceKind.RESPONSE_CHANGED:
                     yield from _side_lines("response", difference)
@@ -734,19 +739,19 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
             yield from _side_lines(format_path(difference.path), difference)
 
 
-def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
-    rows = align(wanted, given)
-    moved_to = find_moves(rows, wanted, given)
+def _call_lines(expected: Trajectory, actual: Trajectory) -> Iterator[str]:
+    rows = align(expected, actual)
+    moved_to = find_moves(rows, expected, actual)
     moved_from = {new: old for old, new in moved_to.items()}
     for row in rows:
         if row.expected is not None and row.actual is not None:
-            yield from _matched_call_lines(wanted[row.expected], given[row.actual])
+            yield from _matched_call_lines(expected[row.expected], actual[row.actual])
         elif row.expected is not None:
             note = f"made as call {moved_to[row.expected] + 1}" if row.moved else "not made"
-            yield from _one_sided_call_lines(_EXPECTED, wanted[row.expected], note)
+            yield from _one_sided_call_lines(_EXPECTED, expected[row.expected], note)
         elif row.actual is not None:
             note = f"expected as call {moved_from[row.actual] + 1}" if row.moved else "not expected"
-            yield from _one_sided_call_lines(_ACTUAL, given[row.actual], note)
+            yield from _one_sided_call_lines(_ACTUAL, actual[row.actual], note)
 
 
 def _one_sided_call_lines(sign: str, call: ToolCall, note: str) -> Iterator[str]:
@@ -763,21 +768,23 @@ def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
             if expected.args != actual.args:
                 yield f"{sign}  {'no arguments written (args absent)' if args is None else format_value(args)}"
         return
-    found: dict[str | int, list[Difference]] = {}
-    for kind, path, wanted, given in find_value_differences(expected.args, actual.args):
-        found.setdefault(path[0], []).append(Difference(kind=kind, path=path, expected=wanted, actual=given))
+    differences_by_key: dict[str | int, list[Difference]] = {}
+    for kind, path, expected_value, actual_value in find_value_differences(expected.args, actual.args):
+        differences_by_key.setdefault(path[0], []).append(
+            Difference(kind=kind, path=path, expected=expected_value, actual=actual_value)
+        )
     for key in (*expected.args, *(key for key in actual.args if key not in expected.args)):
-        if key not in found:
+        if key not in differences_by_key:
             yield f"{_BOTH}  {make_safe(key)}: {format_value(expected.args[key], key)}"
-        for difference in found.get(key, ()):
+        for difference in differences_by_key.get(key, ()):
             yield from _side_lines(f"  {format_path(difference.path)}", difference)
 
 
 def _side_lines(name: str, difference: Difference) -> Iterator[str]:
-    wanted, given = format_both(difference.expected, difference.actual, find_name(difference.path))
+    expected, actual = format_both(difference.expected, difference.actual, find_name(difference.path))
     if difference.kind is not DifferenceKind.ARGUMENT_EXTRA:
-        yield f"{_EXPECTED}{name}: {wanted}"
+        yield f"{_EXPECTED}{name}: {expected}"
     if difference.kind is DifferenceKind.ARGUMENT_MISSING:
         return
-    nothing = difference.kind is DifferenceKind.RESPONSE_CHANGED and difference.actual is None
-    yield f"{_ACTUAL}{name}: {'(none)' if nothing else given}"
+    has_no_response = difference.kind is DifferenceKind.RESPONSE_CHANGED and difference.actual is None
+    yield f"{_ACTUAL}{name}: {'(none)' if has_no_response else actual}"

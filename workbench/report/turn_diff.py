@@ -89,11 +89,13 @@ def find_differences(
     expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
 ) -> tuple[Difference, ...]:
     """Find the differences of a turn: known calls in order, then the known response if one is expected."""
-    found: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
     if calls_known:
-        wanted, given = get_trajectory(expected), get_trajectory(actual)
-        found = tuple(find_call_differences(wanted, given)) if wanted or given else ()
-    return (*found, *find_response_differences(expected, actual)) if response_known else found
+        expected_calls, actual_calls = get_trajectory(expected), get_trajectory(actual)
+        differences = (
+            tuple(find_call_differences(expected_calls, actual_calls)) if expected_calls or actual_calls else ()
+        )
+    return (*differences, *find_response_differences(expected, actual)) if response_known else differences
 
 
 def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
@@ -104,10 +106,10 @@ def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
 def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
     """Find the difference of the final response, if one is expected. Thoughts are ignored."""
     if expected.final_response is not None:
-        wanted = expected.final_response.text(thoughts=False)
-        given = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
-        if wanted != (given or ""):
-            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
+        expected_text = expected.final_response.text(thoughts=False)
+        actual_text = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
+        if expected_text != (actual_text or ""):
+            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=expected_text, actual=actual_text)
 
 
 def find_call_differences(
@@ -137,13 +139,13 @@ def find_value_differences(
     """Find the differences of two JSON values: key by key, and item by item for lists of the same length."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for key in (*expected, *(key for key in actual if key not in expected)):
-            here = (*path, key)
+            inner_path = (*path, key)
             if key not in actual:
-                yield DifferenceKind.ARGUMENT_MISSING, here, expected[key], None
+                yield DifferenceKind.ARGUMENT_MISSING, inner_path, expected[key], None
             elif key not in expected:
-                yield DifferenceKind.ARGUMENT_EXTRA, here, None, actual[key]
+                yield DifferenceKind.ARGUMENT_EXTRA, inner_path, None, actual[key]
             elif not _are_same_scalars(expected[key], actual[key]):
-                yield from find_value_differences(expected[key], actual[key], here)
+                yield from find_value_differences(expected[key], actual[key], inner_path)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
             yield from find_value_differences(one, other, (*path, index))
@@ -162,8 +164,8 @@ def _are_same_scalars(expected: Any, actual: Any) -> bool:
 def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
     """Find the values of the expected final state that are missing or differ. Additional top-level keys are ignored."""
     return tuple(
-        Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=wanted, actual=given)
-        for kind, path, wanted, given in find_value_differences(dict(expected), dict(actual or {}))
+        Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=expected_value, actual=actual_value)
+        for kind, path, expected_value, actual_value in find_value_differences(dict(expected), dict(actual or {}))
         if not (kind is DifferenceKind.ARGUMENT_EXTRA and len(path) == 1)
     )
 
@@ -202,31 +204,31 @@ def _find_argument_differences(expected: ToolCall, actual: ToolCall, pair: Pair)
                 actual=actual.args,
             )
         return
-    for kind, path, wanted, given in find_value_differences(expected.args, actual.args):
+    for kind, path, expected_value, actual_value in find_value_differences(expected.args, actual.args):
         yield Difference(
             kind=kind,
             tool=expected.name,
             expected_call=pair.expected,
             actual_call=pair.actual,
             path=path,
-            expected=wanted,
-            actual=given,
+            expected=expected_value,
+            actual=actual_value,
         )
 
 
 def find_moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
     """Find the moved calls: expected position -> actual position."""
     extra = [row.actual for row in rows if row.expected is None and row.actual is not None]
-    found: dict[int, int] = {}
+    moves: dict[int, int] = {}
     for row in rows:
         if row.expected is None or row.actual is not None:
             continue
-        wanted = expected[row.expected]
-        place = next((index for index in extra if actual[index] == wanted), None)
+        expected_call = expected[row.expected]
+        place = next((index for index in extra if actual[index] == expected_call), None)
         if place is not None:
             extra.remove(place)
-            found[row.expected] = place
-    return found
+            moves[row.expected] = place
+    return moves
 
 
 def _split_blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:
@@ -245,9 +247,9 @@ def _signatures(calls: Sequence[ToolCall]) -> list[str]:
 
 def _align_block(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
     """Align two ranges: by position if they are equal or too large for a table, else at the least cost."""
-    same = len(left) == len(right)
+    has_same_length = len(left) == len(right)
     if len(left) * len(right) > _LARGEST_TABLE or (
-        same and all(expected[i] == actual[j] for i, j in zip(left, right, strict=True))
+        has_same_length and all(expected[i] == actual[j] for i, j in zip(left, right, strict=True))
     ):
         return _align_by_position(expected, actual, left, right)
     return _align_by_least_cost(expected, actual, left, right)
@@ -304,9 +306,13 @@ def _compute_pair_cost(expected: ToolCall, actual: ToolCall) -> float:
         return 3.0
     if expected.args == actual.args:
         return 0.0
-    ours, theirs = expected.args or {}, actual.args or {}
-    keys = ours.keys() | theirs.keys()
-    differing = sum(1 for key in keys if key not in ours or key not in theirs or ours[key] != theirs[key])
+    expected_args, actual_args = expected.args or {}, actual.args or {}
+    keys = expected_args.keys() | actual_args.keys()
+    differing = sum(
+        1
+        for key in keys
+        if key not in expected_args or key not in actual_args or expected_args[key] != actual_args[key]
+    )
     return 0.5 + differing / max(len(keys), 1)
 
 
@@ -361,15 +367,15 @@ def compare_turn(
     expected, actual = mask_model_secrets(expected), mask_model_secrets(actual)
     left, right = make_side(expected), make_side(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
-    moved = find_moves(rows, left.calls, right.calls)
-    said = _align_messages(left.messages, right.messages)
-    found = (
+    moves = find_moves(rows, left.calls, right.calls)
+    message_rows = _align_messages(left.messages, right.messages)
+    differences = (
         *find_call_differences(left.calls, right.calls, rows),
-        *_find_tool_response_differences(left, right, rows, moved),
-        *_find_message_differences(left.messages, right.messages, said),
+        *_find_tool_response_differences(left, right, rows, moves),
+        *_find_message_differences(left.messages, right.messages, message_rows),
         *(find_response_differences(expected, actual) if compares_response else ()),
     )
-    return TurnComparison(left, right, rows, said, moved, found)
+    return TurnComparison(left, right, rows, message_rows, moves, differences)
 
 
 def list_calls(invocation: Invocation) -> list[FunctionCall]:
@@ -403,10 +409,10 @@ def match_responses(calls: Sequence[FunctionCall], responses: Sequence[FunctionR
     """Return the index of each call's response: the one with its id, else the next free one with its name."""
     by_id = {response.id: index for index, response in enumerate(responses) if response.id}
     matched = [by_id.get(call.id) if call.id else None for call in calls]
-    taken = {index for index in matched if index is not None}
+    matched_indices = {index for index in matched if index is not None}
     free: dict[str | None, list[int]] = {}
     for index, response in enumerate(responses):
-        if index not in taken:
+        if index not in matched_indices:
             free.setdefault(response.name, []).append(index)
     for number, call in enumerate(calls):
         if matched[number] is None and free.get(call.name):
@@ -425,10 +431,10 @@ def list_messages(invocation: Invocation) -> list[AgentMessage]:
         )
     else:
         return []
-    spoken = [
+    messages = [
         AgentMessage(author, "\n".join(p.text for p in parts if p.text and not p.thought)) for author, parts in texts
     ]
-    return spoken if isinstance(data, IntermediateData) else [said for said in spoken if said.text]
+    return messages if isinstance(data, IntermediateData) else [message for message in messages if message.text]
 
 
 def _parts(data: InvocationEvents | None) -> Iterator[Any]:
@@ -440,26 +446,28 @@ def _align_messages(expected: Sequence[AgentMessage], actual: Sequence[AgentMess
     """Align messages like calls: those of the same author are paired, equal texts first."""
     if not expected or not actual:
         return [Pair(i, None) for i in range(len(expected))] + [Pair(None, j) for j in range(len(actual))]
-    left, right = ([ToolCall(said.author, {"text": said.text}) for said in side] for side in (expected, actual))
+    left, right = (
+        [ToolCall(message.author, {"text": message.text}) for message in side] for side in (expected, actual)
+    )
     return [Pair(row.expected, row.actual) for row in align(left, right)]
 
 
 def _find_tool_response_differences(
-    left: TurnSide, right: TurnSide, rows: Sequence[Pair], moved: Mapping[int, int]
+    left: TurnSide, right: TurnSide, rows: Sequence[Pair], moves: Mapping[int, int]
 ) -> Iterator[Difference]:
     for row in rows:
-        made = row.actual if row.actual is not None or row.expected is None else moved.get(row.expected)
-        if row.expected is None or made is None:
+        actual_call = row.actual if row.actual is not None or row.expected is None else moves.get(row.expected)
+        if row.expected is None or actual_call is None:
             continue
-        wanted, given = left.responses[row.expected], right.responses[made]
-        if wanted is not None and given is not None and wanted != given:
+        expected_response, actual_response = left.responses[row.expected], right.responses[actual_call]
+        if expected_response is not None and actual_response is not None and expected_response != actual_response:
             yield Difference(
                 kind=DifferenceKind.TOOL_RESPONSE_CHANGED,
                 tool=left.calls[row.expected].name,
                 expected_call=row.expected,
-                actual_call=made,
-                expected=wanted,
-                actual=given,
+                actual_call=actual_call,
+                expected=expected_response,
+                actual=actual_response,
             )
 
 
@@ -469,21 +477,23 @@ def _find_message_differences(
     if not expected:
         return
     for row in rows:
-        wanted = None if row.expected is None else expected[row.expected]
-        given = None if row.actual is None else actual[row.actual]
-        if wanted == given:
+        expected_message = None if row.expected is None else expected[row.expected]
+        actual_message = None if row.actual is None else actual[row.actual]
+        if expected_message == actual_message:
             continue
-        if wanted is None:
+        if expected_message is None:
             kind = DifferenceKind.INTERMEDIATE_EXTRA
         else:
-            kind = DifferenceKind.INTERMEDIATE_MISSING if given is None else DifferenceKind.INTERMEDIATE_CHANGED
+            kind = (
+                DifferenceKind.INTERMEDIATE_MISSING if actual_message is None else DifferenceKind.INTERMEDIATE_CHANGED
+            )
         yield Difference(
             kind=kind,
-            tool=(wanted or given or AgentMessage("", "")).author,
+            tool=(expected_message or actual_message or AgentMessage("", "")).author,
             expected_call=row.expected,
             actual_call=row.actual,
-            expected=None if wanted is None else wanted.text,
-            actual=None if given is None else given.text,
+            expected=None if expected_message is None else expected_message.text,
+            actual=None if actual_message is None else actual_message.text,
         )
 
 

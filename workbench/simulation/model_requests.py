@@ -1,4 +1,4 @@
-"""Requests to models and their answers as data: which are the same, what differs, and what they cost."""
+"""Requests to models and their answers as data: equality, differences and cost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_expression(endpoint: str) -> str:
     return f"^{pattern}" if "://" in endpoint else rf"^https?://{pattern}([:/?]|$)"
 
 
-# Which requests are the same.
+# Equality of requests.
 
 VOLATILE_FIELDS = (
     "user",
@@ -67,15 +67,15 @@ VOLATILE_FIELDS = (
 
 
 _PROMPTS = frozenset({"contents", "messages", "input", "prompt"})
-"""A body with one of these is a request of a known protocol: the fields above mean what they mean there."""
+"""A body with one of these is a request of a known protocol, which defines the fields above."""
 
 
 @dataclass(frozen=True)
 class RequestRules:
-    """What of a request counts. `volatile_fields` and `volatile_texts` are added to what is left out anyway.
+    """The rules by which requests are equal. `volatile_fields` are ignored, in addition to VOLATILE_FIELDS.
 
-    A field is a path such as `config.labels.run` or `messages.*.id`; `*` is any key or index. What matches an
-    expression of `volatile_texts` is left out of all texts.
+    A field is a path such as `config.labels.run` or `messages.*.id`; `*` is any key or index. Matches of the
+    expressions in `volatile_texts` are ignored in all texts.
     """
 
     volatile_fields: tuple[str, ...] = ()
@@ -94,12 +94,12 @@ class RequestRules:
         return [Pattern(each) for each in self.volatile_texts]
 
     def identify(self, request: Mapping[str, Any]) -> str:
-        """Return what is equal for requests that are the same. Raises PatternTooSlow."""
+        """Return a hash that equal requests share. Raises PatternTooSlow."""
         text = json.dumps(self.simplify(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def simplify(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request without what does not count."""
+        """Return a request without its volatile parts."""
         body = request["body"]
         is_known = isinstance(body, dict) and not _PROMPTS.isdisjoint(body)
         fields = self._fields if is_known else self._own_fields
@@ -122,11 +122,11 @@ class RequestRules:
 
 
 def _descend(fields: Sequence[Sequence[str]], key: str) -> list[Sequence[str]]:
-    """Return what is left of the paths of fields below a key; an empty rest is the field itself."""
+    """Return the rest of each path below a key; an empty rest means the field itself."""
     return [tuple(path[1:]) for path in fields if path and path[0] in (key, "*")]
 
 
-# What differs between two requests, in the words of people.
+# Differences between two requests, described for people.
 
 _INSTRUCTIONS = re.compile(
     r"^body\.(config\.system_instruction|config\.systemInstruction|systemInstruction|system_instruction|system"
@@ -164,23 +164,26 @@ class RequestMismatch:
     @property
     def hint(self) -> str | None:
         """What to declare if the difference looks like a date or a random id; None if it does not."""
-        looks = self._guess()
-        if looks is None:
+        description = self._guess()
+        if description is None:
             return None
         texts = "" if self.is_json else "it in [replay] volatile_texts, or "
         fields = f"the whole field in {'[replay] ' if self.is_json else ''}volatile_fields"
-        return (
-            f"it looks like {looks}: if it does not matter, declare {texts}{fields} ({self.path.removeprefix('body.')})"
-        )
+        path = self.path.removeprefix("body.")
+        return f"it looks like {description}: if it does not matter, declare {texts}{fields} ({path})"
 
     def _guess(self) -> str | None:
         """Return what the texts look like that differ each time."""
-        for patterns, looks in (((_DATE,), "a date or time"), ((_ID,), "a random id"), ((_ID, _DATE), "dates and ids")):
+        for patterns, description in (
+            ((_DATE,), "a date or time"),
+            ((_ID,), "a random id"),
+            ((_ID, _DATE), "dates and ids"),
+        ):
             before, now = self.before or "", self.now or ""
             for pattern in patterns:
                 before, now = pattern.sub("", before), pattern.sub("", now)
             if before == now and self.before != self.now:
-                return looks
+                return description
         return "a random number" if self.path.rpartition(".")[2] == "seed" else None
 
 
@@ -189,8 +192,8 @@ def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Seque
 
     First are the model and its address, then the instruction, the tools, the messages, and the other parameters.
     """
-    found = [_describe_difference(*each, before, now) for each in _iter_differences(before, now, ())]
-    return sorted(found, key=lambda each: _rank(each.path))
+    differences = [_describe_difference(*each, before, now) for each in _iter_differences(before, now, ())]
+    return sorted(differences, key=lambda each: _rank(each.path))
 
 
 def _rank(path: str) -> int:
@@ -215,16 +218,20 @@ _NOTHING = object()
 
 
 def _describe_difference(
-    place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
+    place: tuple[str, ...],
+    recorded_value: Any,
+    current_value: Any,
+    recorded_request: Mapping[str, Any],
+    current_request: Mapping[str, Any],
 ) -> RequestMismatch:
     path = ".".join(place)
-    is_json = any(value is not _NOTHING and not isinstance(value, str) for value in (before, now))
-    was, is_now = (_format_value(value, as_json=is_json) for value in (before, now))
-    what = _name_place(path, place, new if before is _NOTHING else old)
-    if was is not None and is_now is not None and "\n" in was + is_now:
-        line, was, is_now = _trim_lines(was, is_now)
-        what = f"{what}, line {line}"
-    return RequestMismatch(what, path, was, is_now, is_json)
+    is_json = any(value is not _NOTHING and not isinstance(value, str) for value in (recorded_value, current_value))
+    recorded_text, current_text = (_format_value(value, as_json=is_json) for value in (recorded_value, current_value))
+    part = _name_place(path, place, current_request if recorded_value is _NOTHING else recorded_request)
+    if recorded_text is not None and current_text is not None and "\n" in recorded_text + current_text:
+        line, recorded_text, current_text = _trim_lines(recorded_text, current_text)
+        part = f"{part}, line {line}"
+    return RequestMismatch(part, path, recorded_text, current_text, is_json)
 
 
 def _format_value(value: Any, *, as_json: bool) -> str | None:
@@ -238,8 +245,8 @@ def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:
     old, new = before.split("\n"), now.split("\n")
     start = _count_equal(old, new)
     end = min(_count_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
-    rest = (lines[start : len(lines) - end] for lines in (old, new))
-    texts = ["\n".join(lines) if lines else None for lines in rest]
+    differing_lines = (lines[start : len(lines) - end] for lines in (old, new))
+    texts = ["\n".join(lines) if lines else None for lines in differing_lines]
     return start + 1, texts[0], texts[1]
 
 
@@ -265,8 +272,8 @@ def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -
         if role in ("system", "developer"):
             return "instruction"
         tool = _find_tool_name(place, request) if not _TOOL_RESULTS.isdisjoint(place) else None
-        about = f"result of {tool}" if tool else role
-        return f"message {int(message[2]) + 1}" + (f" ({about})" if isinstance(about, str) else "")
+        detail = f"result of {tool}" if tool else role
+        return f"message {int(message[2]) + 1}" + (f" ({detail})" if isinstance(detail, str) else "")
     return f"parameter {path.removeprefix('body.').removeprefix('config.')}"
 
 
@@ -292,7 +299,7 @@ def get_item(value: Any, place: Sequence[str]) -> Any:
     return value
 
 
-# What a call cost, by what its answer says.
+# The cost of a call, by the usage that its answer reports.
 
 _COUNTS = {
     "prompt": ("prompt_token_count", "promptTokenCount", "prompt_tokens", "input_tokens"),
@@ -307,7 +314,7 @@ _PROVIDERS = {"openai.": "openai", "anthropic.": "anthropic", "mistral.": "mistr
 
 
 def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], prices: Prices) -> float | None:
-    """Return what an answer cost in US dollars; None if it reports no tokens, or its model has no price."""
+    """Return the cost of an answer in US dollars; None if it reports no tokens, or its model has no price."""
     tokens, model = count_tokens(TokenUsage(**read_usage(response))), find_model(request)
     if tokens is None or model is None:
         return None
@@ -326,8 +333,8 @@ def read_usage(response: Mapping[str, Any]) -> dict[str, int]:
     for answer in iter_answers(response):
         for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
             for name in ("usage_metadata", "usageMetadata", "usage"):
-                found = part.get(name) if isinstance(part, dict) else None
-                usage |= found if isinstance(found, dict) else {}
+                reported = part.get(name) if isinstance(part, dict) else None
+                usage |= reported if isinstance(reported, dict) else {}
     counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
     return {part: count for part, count in counts.items() if type(count) is int}
 
@@ -347,7 +354,7 @@ def iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
     for line in lines or [text]:
         try:
-            found = json.loads(line)
+            parsed = json.loads(line)
         except ValueError:  # the end of a stream: `[DONE]`
             continue
-        yield from (each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict))
+        yield from (each for each in (parsed if isinstance(parsed, list) else [parsed]) if isinstance(each, dict))

@@ -1,4 +1,4 @@
-"""Model calls of agents that are recorded and replayed: what answers each of them, and how they are seen."""
+"""Recorded and replayed model calls of agents: their answers, their spans in the trace, and their recordings."""
 
 from __future__ import annotations
 
@@ -117,33 +117,33 @@ def _iter_texts(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
-    """Yield the model spans that are not part of another one."""
+    """Yield the model spans that are not part of another model span."""
     for span in by_id.values():
-        around = by_id.get(span.parent_id or "")
-        if span.kind is SpanKind.MODEL and (around is None or around.kind is not SpanKind.MODEL):
+        parent = by_id.get(span.parent_id or "")
+        if span.kind is SpanKind.MODEL and (parent is None or parent.kind is not SpanKind.MODEL):
             yield span
 
 
 def _assign_calls(spans: Sequence[Span], calls: Mapping[int, _Call], opened: float) -> list[list[int]]:
     """Return the calls that each model span of the agent describes: those within it, or else one nearby."""
-    found: list[list[int]] = [[] for _ in spans]
-    left = []
+    assigned: list[list[int]] = [[] for _ in spans]
+    unassigned = []
     for number, call in calls.items():
         began = call.began - opened
         distances = [_measure_distance(span, began) for span in spans]
         near = [place for place, distance in enumerate(distances) if distance <= _CLOCK_SKEW]
         if near:  # of spans at the same time, each describes at least one call
-            place = min(near, key=lambda place: (distances[place] > 0, len(found[place]), distances[place]))
-            found[place].append(number)
+            place = min(near, key=lambda place: (distances[place] > 0, len(assigned[place]), distances[place]))
+            assigned[place].append(number)
         else:
-            left.append(number)
-    for span, numbers in zip(spans, found, strict=True):
-        distance = {number: _measure_distance(span, calls[number].began - opened) for number in left}
-        nearest = min(left, key=distance.__getitem__, default=None)
+            unassigned.append(number)
+    for span, numbers in zip(spans, assigned, strict=True):
+        distance = {number: _measure_distance(span, calls[number].began - opened) for number in unassigned}
+        nearest = min(unassigned, key=distance.__getitem__, default=None)
         if not numbers and nearest is not None and distance[nearest] <= _FARTHEST:
-            left.remove(nearest)
+            unassigned.remove(nearest)
             numbers.append(nearest)
-    return found
+    return assigned
 
 
 def _measure_distance(span: Span, when: float) -> float:
@@ -158,14 +158,14 @@ def _mark_replayed(span: Span) -> Span:
 
 def _find_parent(spans: Iterable[Span], when: float) -> Span | None:
     """Return the agent or invocation that ran at a time: of several the one that began last."""
-    around = [
+    running = [
         span
         for span in spans
         if span.kind in (SpanKind.AGENT, SpanKind.INVOCATION)
         and span.start is not None
         and span.start - _CLOCK_SKEW <= when <= (when if span.end is None else span.end + _CLOCK_SKEW)
     ]
-    return max(around, key=lambda span: span.start or 0.0, default=None)
+    return max(running, key=lambda span: span.start or 0.0, default=None)
 
 
 # The model calls of one attempt at a case.
@@ -175,10 +175,10 @@ def _find_parent(spans: Iterable[Span], when: float) -> Span | None:
 class ModelPlan:
     """The plan for the model calls of a run.
 
-    `replay` is a file with recordings; without it, they are those of the project, which are kept up to date in the mode
-    AUTO. `record` is the file that gets the calls. `fresh`: nothing is replayed, and the recordings are replaced.
-    `turns`: only the calls of so many turns are replayed, which is a chat; None: those of all turns. `folder` has the
-    recordings instead of the project.
+    `replay` is a file with recordings; without it, those of the project are used, and updated in the mode AUTO.
+    `record` is the file that gets the calls. `fresh`: nothing is replayed, and the recordings are replaced. `turns`: in
+    a chat, only the calls of this many turns are replayed; None: those of all turns. `folder` has the recordings
+    instead of the project.
     """
 
     mode: ModelMode
@@ -194,7 +194,7 @@ class ModelPlan:
 
 @dataclass
 class _Call:
-    """A call that was made or replayed. It has no response while it is made."""
+    """A call that was made or replayed. It has no response before it ends."""
 
     turn: int
     key: str
@@ -215,11 +215,11 @@ def _has_ended(call: _Call | RecordedModelCall) -> bool:
 def hash_calls(calls: Iterable[_Call | RecordedModelCall]) -> str:
     """Hash requests and answers in any order. Calls that did not end do not count."""
     ended = ([call.turn, call.request, call.response, call.error] for call in calls if _has_ended(call))
-    each = sorted(hashlib.sha256(json.dumps(call, sort_keys=True).encode()).digest() for call in ended)
-    return hashlib.sha256(b"".join(each)).hexdigest()
+    digests = sorted(hashlib.sha256(json.dumps(call, sort_keys=True).encode()).digest() for call in ended)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-_Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
+_UnusedCalls = dict[tuple[int, str], deque[RecordedModelCall]]
 """Recorded calls that were not replayed yet, by turn and identity."""
 
 
@@ -228,36 +228,36 @@ class CaseModels:
 
     The n-th request of a turn gets the answer to the n-th equal one of the recording. In the mode AUTO the models are
     asked from the first request on that differs: later answers may depend on it. Of several recordings, the newest
-    answers. If it lacks a request, the next one takes over that has it and all calls before with the same answers.
+    answers. If it lacks a request, an older one replaces it that has the request and gave the same answers so far.
     """
 
     def __init__(
         self,
         plan: ModelPlan,
         job: JobKey,
-        read: Callable[[], Awaitable[Iterable[RecordedModels]]],
+        read_recordings: Callable[[], Awaitable[Iterable[RecordedModels]]],
         *,
         explain_lack: Callable[[str], str] = lambda _: "nothing is recorded for this case and repeat",
     ) -> None:
-        """`read` reads the recordings, the newest first. It is called with the first request: many agents ask no model.
+        """`read_recordings` returns the newest first. It is called with the first request: many agents ask no model.
 
         `explain_lack` says what is recorded instead if there is none. It gets the identity of the first request, and
         may block.
         """
         self._plan = plan
         self.job = job
-        self._read = read
+        self._read_recordings = read_recordings
         self._explain_lack = explain_lack
         self._lack = ""
         self._reading = asyncio.Lock()
-        self._recorded: RecordedModels | None = None
-        self._older: Iterator[RecordedModels] = iter(())
-        self._is_of_older = False  # the recorded calls are not the newest
+        self._recording: RecordedModels | None = None
+        self._older_recordings: Iterator[RecordedModels] = iter(())
+        self._is_older_recording = False  # the recorded calls are not the newest
         self._turn = 0
         self._calls: dict[int, _Call] = {}
         self._uncovered_calls = 0
         self._first_uncovered: RequestDifference | None = None
-        self._waiting: _Waiting | None = None  # None: not read yet
+        self._unused_calls: _UnusedCalls | None = None  # None: not read yet
         self.opened_at = time.perf_counter()
         """When the session of the agent was opened: times of spans are counted from there."""
         self.difference: RequestDifference | None = None
@@ -283,20 +283,20 @@ class CaseModels:
         """See `ModelResponder.answer`."""
         turn = self._turn
         if request.get("uncovered") is not None or request.get("is_likely"):
-            self._let_pass(request["url"], request.get("uncovered"))
+            self._allow_uncovered_call(request["url"], request.get("uncovered"))
             return None
         async with self._reading:  # requests are answered in their order
             try:
-                if self._waiting is None:
-                    self._older = iter(await self._read())
-                    self._waiting = await asyncio.to_thread(self._index_newest)
+                if self._unused_calls is None:
+                    self._older_recordings = iter(await self._read_recordings())
+                    self._unused_calls = await asyncio.to_thread(self._index_newest)
                 key = await self._identify(mask_data(request))
                 call = _Call(turn, key, redact_data(request))
-                if self._may_replay(call) and not self._has_answer(call, self._waiting):
-                    self._waiting = await asyncio.to_thread(self._find_older, call) or self._waiting
-                if self._recorded is None and self._plan.mode is ModelMode.REPLAY and not self._lack:
+                if self._may_replay(call) and not self._has_answer(call, self._unused_calls):
+                    self._unused_calls = await asyncio.to_thread(self._find_older, call) or self._unused_calls
+                if self._recording is None and self._plan.mode is ModelMode.REPLAY and not self._lack:
                     self._lack = await asyncio.to_thread(self._explain_lack, key)
-                return self._answer(call, number, self._waiting)
+                return self._answer(call, number, self._unused_calls)
             except PatternTooSlow as error:
                 message = f"[replay] volatile_texts: {error}"
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=message)) from None
@@ -306,44 +306,45 @@ class CaseModels:
             return self._plan.rules.identify(request)
         return await asyncio.to_thread(self._plan.rules.identify, request)  # expressions of the user may be slow
 
-    def _let_pass(self, url: str, library: str | None) -> None:
-        """Let a call be made that is neither recorded nor replayed: because of its library, or of its address."""
+    def _allow_uncovered_call(self, url: str, library: str | None) -> None:
+        """Allow a call that cannot be recorded or replayed, because of its library or address. Raises AgentError."""
         number = len(self._calls) + self._uncovered_calls + 1
-        shown, found = shorten(redact(url), 120), RequestDifference(call=number, turn=self._turn)
+        short_url, difference = shorten(redact(url), 120), RequestDifference(call=number, turn=self._turn)
         if library is not None:
-            found = found.model_copy(update={"uncovered": f"{library} ({shown})"})
-            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest")'
+            difference = difference.model_copy(update={"uncovered": f"{library} ({short_url})"})
+            advice = 'use httpx, requests or aiohttp (for Google clients: transport="rest")'
         else:
-            found = found.model_copy(update={"unnamed": shown})
-            how = f'add "{urlsplit(url).netloc}" to [replay] endpoints in workbench.toml'
+            difference = difference.model_copy(update={"unnamed": short_url})
+            advice = f'add "{urlsplit(url).netloc}" to [replay] endpoints in workbench.toml'
         if self._plan.mode is ModelMode.REPLAY:
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}, or run with --models live"))
+            message = f"{difference}; {advice}, or run with --models live"
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=message))
         self._uncovered_calls += 1
-        self._first_uncovered = self._first_uncovered or found
+        self._first_uncovered = self._first_uncovered or difference
 
-    def _index_newest(self) -> _Waiting:
-        self._recorded = next(self._older, None)
-        return {} if self._recorded is None else self._index(self._recorded)
+    def _index_newest(self) -> _UnusedCalls:
+        self._recording = next(self._older_recordings, None)
+        return {} if self._recording is None else self._index(self._recording)
 
-    def _index(self, recorded: RecordedModels) -> _Waiting:
+    def _index(self, recorded: RecordedModels) -> _UnusedCalls:
         """Return recorded calls by turn and identity."""
-        waiting: _Waiting = {}
+        unused: _UnusedCalls = {}
         for call in recorded.calls:
-            waiting.setdefault((call.turn, _identify_recorded(call, self._plan.rules)), deque()).append(call)
-        return waiting
+            unused.setdefault((call.turn, _identify_recorded(call, self._plan.rules)), deque()).append(call)
+        return unused
 
-    def _find_older(self, call: _Call) -> _Waiting | None:
+    def _find_older(self, call: _Call) -> _UnusedCalls | None:
         """Continue with the next older recording that answers a request, and gave the same answers so far.
 
-        Return what is left of it; None if there is no such recording.
+        Return its unused calls; None if there is no such recording.
         """
-        for recorded in self._older:
-            waiting = self._index(recorded)
-            taken = [(each, self._take(each, waiting)) for each in self._calls.values() if each.is_replayed]
-            is_same = all(found is not None and found.response == each.response for each, found in taken)
-            if is_same and self._has_answer(call, waiting):
-                self._recorded, self._is_of_older = recorded, True
-                return waiting
+        for recorded in self._older_recordings:
+            unused = self._index(recorded)
+            replayed = [(each, self._take(each, unused)) for each in self._calls.values() if each.is_replayed]
+            is_same = all(older is not None and older.response == each.response for each, older in replayed)
+            if is_same and self._has_answer(call, unused):
+                self._recording, self._is_older_recording = recorded, True
+                return unused
         return None
 
     def _may_replay(self, call: _Call) -> bool:
@@ -351,23 +352,23 @@ class CaseModels:
         is_live = self._plan.turns is not None and call.turn >= self._plan.turns
         return self._plan.mode is not ModelMode.LIVE and self.difference is None and not is_live
 
-    def _has_answer(self, call: _Call, waiting: _Waiting) -> bool:
-        return any(map(self._can_replay, waiting.get((call.turn, call.key), ())))
+    def _has_answer(self, call: _Call, unused: _UnusedCalls) -> bool:
+        return any(map(self._can_replay, unused.get((call.turn, call.key), ())))
 
-    def _answer(self, call: _Call, number: int, waiting: _Waiting) -> Mapping[str, Any] | None:
+    def _answer(self, call: _Call, number: int, unused: _UnusedCalls) -> Mapping[str, Any] | None:
         self._calls[number] = call
         if not self._may_replay(call):
             return None
-        found = self._take(call, waiting)
-        if found is not None and self._can_replay(found):
-            call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
+        recorded_call = self._take(call, unused)
+        if recorded_call is not None and self._can_replay(recorded_call):
+            call.response, call.seconds, call.cost = recorded_call.response, recorded_call.seconds, recorded_call.cost
             call.is_replayed = call.is_whole = True
-            return found.response
-        difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
+            return recorded_call.response
+        difference = None if self._recording is None else self._find_difference(call, unused, equal=recorded_call)
         if self._plan.mode is ModelMode.REPLAY:
-            why = f"model call {len(self._calls)}: {self._lack}" if difference is None else self._advise(difference)
+            message = f"model call {len(self._calls)}: {self._lack}" if difference is None else self._advise(difference)
             del self._calls[number]  # it is not made
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=why))
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=message))
         if not self._is_unrecorded_model(call.request):
             self.difference = difference
         return None
@@ -376,12 +377,12 @@ class CaseModels:
         """Return what differs, and what to do if that is right."""
         if difference.hint is not None:
             return str(difference)
-        how = "record it again with --record" if self._plan.replay is not None else "run with --models auto"
-        return f"{difference}; if that is right, {how}"
+        advice = "record it again with --record" if self._plan.replay is not None else "run with --models auto"
+        return f"{difference}; if that is right, {advice}"
 
     def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
         """Return True for a model of the agent's own code, if the recording was made without these."""
-        recorded = () if self._recorded is None else self._recorded.calls
+        recorded = () if self._recording is None else self._recording.calls
         may_lack_some = self._plan.turns is not None or self._plan.record is not None
         is_of_framework = may_lack_some and request["url"].startswith("adk:")
         return is_of_framework and all(call.request["url"] != request["url"] for call in recorded)
@@ -403,14 +404,14 @@ class CaseModels:
         marked: set[tuple[int, str]] = set()
         added: list[Span] = []
         for turn in sorted({call.turn for call in self._calls.values()}):
-            left = {number: call for number, call in self._calls.items() if call.turn == turn}
+            unassigned = {number: call for number, call in self._calls.items() if call.turn == turn}
             by_id = {span.id: span for span in reported if span.turn == turn}
             outermost = list(_iter_outermost(by_id))
-            for span, numbers in zip(outermost, _assign_calls(outermost, left, self.opened_at), strict=True):
-                calls = [left.pop(number) for number in numbers]
+            for span, numbers in zip(outermost, _assign_calls(outermost, unassigned, self.opened_at), strict=True):
+                calls = [unassigned.pop(number) for number in numbers]
                 if calls and all(call.is_replayed for call in calls):
                     marked.add((turn, span.id))
-            for number, call in left.items():
+            for number, call in unassigned.items():
                 parent = _find_parent(by_id.values(), call.began - self.opened_at)
                 added.append(_make_span(call, number=number, parent=parent, opened=self.opened_at))
         spans = (_mark_replayed(span) if (span.turn, span.id) in marked else span for span in reported)
@@ -432,8 +433,8 @@ class CaseModels:
         """Return `ModelCalls.recording`; None if no model was called."""
         if not self._calls:
             return None
-        if self._recorded is not None and all(call.is_replayed for call in self._calls.values()):
-            return hash_calls(self._recorded.calls)  # it may have more calls
+        if self._recording is not None and all(call.is_replayed for call in self._calls.values()):
+            return hash_calls(self._recording.calls)  # it may have more calls
         return hash_calls(self._calls.values())
 
     def count_live_calls(self, turn: int) -> int:
@@ -443,7 +444,7 @@ class CaseModels:
     @property
     def is_used(self) -> bool:
         """True if the agent has sent a request, even if it was refused."""
-        return self._waiting is not None or self._uncovered_calls > 0
+        return self._unused_calls is not None or self._uncovered_calls > 0
 
     @property
     def call_count(self) -> int:
@@ -453,7 +454,7 @@ class CaseModels:
     @property
     def is_worth_storing(self) -> bool:
         """True if the calls are not those of the newest recording, and every request got a whole answer."""
-        is_new = self._is_of_older or any(not call.is_replayed for call in self._calls.values())
+        is_new = self._is_older_recording or any(not call.is_replayed for call in self._calls.values())
         return is_new and self.is_complete
 
     @property
@@ -464,9 +465,9 @@ class CaseModels:
 
     def is_part_of(self, recorded: RecordedModels) -> bool:
         """Return True if a recording has all requests and more."""
-        made = Counter((call.turn, call.key) for call in self._calls.values())
-        known = Counter((call.turn, _identify_recorded(call, self._plan.rules)) for call in recorded.calls)
-        return made < known
+        own_requests = Counter((call.turn, call.key) for call in self._calls.values())
+        recorded_requests = Counter((call.turn, _identify_recorded(call, self._plan.rules)) for call in recorded.calls)
+        return own_requests < recorded_requests
 
     @property
     def is_complete(self) -> bool:
@@ -511,38 +512,40 @@ class CaseModels:
         ]
         return RecordedCalls(CallKind.MODELS, self.job, tuple(calls))
 
-    def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
+    def _take(self, call: _Call, unused: _UnusedCalls) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request, if possible one that can be replayed."""
-        same, found = waiting.get((call.turn, call.key)), None
-        while same:
-            found = same.popleft()
-            is_repeated = bool(same) and self._plan.mode is ModelMode.AUTO and _is_failure(found.response)
-            if self._can_replay(found) and not is_repeated:
+        equal_calls, recorded_call = unused.get((call.turn, call.key)), None
+        while equal_calls:
+            recorded_call = equal_calls.popleft()
+            is_failure = self._plan.mode is ModelMode.AUTO and _is_failure(recorded_call.response)
+            if self._can_replay(recorded_call) and not (is_failure and equal_calls):
                 break
-        return found
+        return recorded_call
 
     def _can_replay(self, recorded: RecordedModelCall) -> bool:
-        """Return True if there is an answer. In the mode AUTO an outage must not outlast itself, except in a chat."""
+        """Return True if there is an answer. In the mode AUTO, only a chat replays a failure such as an outage."""
         may_have_failed = self._plan.mode is ModelMode.REPLAY or self._plan.turns is not None
         return recorded.response is not None and (may_have_failed or not _is_failure(recorded.response))
 
-    def _find_difference(self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None) -> RequestDifference:
+    def _find_difference(
+        self, call: _Call, unused: _UnusedCalls, *, equal: RecordedModelCall | None
+    ) -> RequestDifference:
         """Compare a request with the nearest recorded one of its turn. `equal` is a call that cannot be replayed."""
-        found = RequestDifference(call=len(self._calls), turn=call.turn)
+        difference = RequestDifference(call=len(self._calls), turn=call.turn)
         if equal is not None:
             error = equal.error or f"HTTP {(equal.response or {}).get('status')}"
-            return found.model_copy(update={"error": shorten(error, _MOST_STORED)})
-        rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
+            return difference.model_copy(update={"error": shorten(error, _MOST_STORED)})
+        recorded_calls = [each for (turn, _), calls in unused.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
-        now = rules.simplify(call.request)
-        differences = [find_differences(rules.simplify(each.request), now) for each in rest]
+        current_request = rules.simplify(call.request)
+        differences = [find_differences(rules.simplify(each.request), current_request) for each in recorded_calls]
         nearest = min(filter(None, differences), key=len, default=None)
         if nearest is None:
-            return found
+            return difference
         first = nearest[0]
         before, after = (None if text is None else shorten(text, _MOST_STORED) for text in (first.before, first.now))
         texts = {"before": before, "now": after, "is_json": first.is_json}
-        return found.model_copy(update={"what": first.what, **texts, "hint": first.hint})
+        return difference.model_copy(update={"what": first.what, **texts, "hint": first.hint})
 
 
 def _identify_recorded(call: RecordedModelCall, rules: RequestRules) -> str:
@@ -558,13 +561,13 @@ def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
 
     Texts that only look like secrets stay: the agent must get the answer that the model gave.
     """
-    found: dict[str, Any] = mask_data(dict(response))
+    redacted: dict[str, Any] = mask_data(dict(response))
     chunks = response.get("chunks", ())
     texts = [text for _, text in chunks if isinstance(text, str)]
-    whole = "".join(texts)
-    if len(texts) == len(chunks) > 1 and (hidden := mask_secrets(whole)) != whole:
-        found["chunks"] = [[chunks[-1][0], hidden]]
-    return found
+    joined = "".join(texts)
+    if len(texts) == len(chunks) > 1 and (masked := mask_secrets(joined)) != joined:
+        redacted["chunks"] = [[chunks[-1][0], masked]]
+    return redacted
 
 
 def _is_failure(response: Mapping[str, Any] | None) -> bool:
@@ -573,7 +576,7 @@ def _is_failure(response: Mapping[str, Any] | None) -> bool:
 
 
 class _RecordedFile:
-    """Says what a file has instead of the calls of a case. Any thread may use it."""
+    """Explains which calls a file has instead of those of a case. Any thread may use it."""
 
     def __init__(self, recording: Recording, rules: RequestRules) -> None:
         self._recording = recording
@@ -588,13 +591,13 @@ class _RecordedFile:
     @cached_property
     def _first_requests(self) -> Mapping[str, BlockName]:
         """The recorded cases by the identity of their first request."""
-        found: dict[str, BlockName] = {}
+        blocks_by_request: dict[str, BlockName] = {}
         for block in self._recording.blocks:
             if block.part is CallKind.MODELS and block.job is not None:
                 call = self._recording.read_first_call(block, RecordedModelCall)
                 if call is not None:
-                    found.setdefault(_identify_recorded(call, self._rules), block)
-        return found
+                    blocks_by_request.setdefault(_identify_recorded(call, self._rules), block)
+        return blocks_by_request
 
     def explain_lack(self, job: JobKey, first_request: str) -> str:
         """Return what the file has instead of a repeat: other repeats, another agent, or a case of another name."""
@@ -619,11 +622,11 @@ class _RecordedFile:
         """Return what to change in the file if a case that begins with the same request is the same case."""
         parts = ((name, getattr(recorded, name), getattr(case, name)) for name in ("target", "eval_set", "eval_id"))
         changed = [(name, before, now) for name, before, now in parts if before != now]
-        named = ", ".join(f"{name} {shorten(repr(before), _MOST_NAMED)}" for name, before, _ in changed)
-        new = ", ".join(f"{name} to {shorten(repr(now), _MOST_NAMED)}" for name, _, now in changed)
+        recorded_names = ", ".join(f"{name} {shorten(repr(before), _MOST_NAMED)}" for name, before, _ in changed)
+        changes = ", ".join(f"{name} to {shorten(repr(now), _MOST_NAMED)}" for name, _, now in changed)
         line = self._recording.find_line(block)
         place = "there" if line is None else f"in line {line}"
-        return f"its first request is recorded as {named}: if that is the same case, change {new} {place}"
+        return f"its first request is recorded as {recorded_names}: if that is the same case, change {changes} {place}"
 
 
 _MOST_NAMED = 100
@@ -645,7 +648,7 @@ def _comes_from_agent(failure: Failure | None) -> bool:
 
 
 class RunModels:
-    """Opens and keeps the recordings of the cases of one run. Used on the engine's loop."""
+    """Opens and stores the recordings of the cases of one run. Used on the engine's loop."""
 
     def __init__(self, plan: ModelPlan, root: Path, *, warn: Callable[[str], None]) -> None:
         """`root` is the project. `warn` gets what is wrong with a recording that is not needed."""
@@ -655,14 +658,14 @@ class RunModels:
         self._warn = warn
         self._store: RecordingStore | None = None
         self._file = None if plan.replay is None else _RecordedFile(plan.replay, plan.rules)
-        self._earlier: Set[JobKey | None] | None = None  # in the file; None: not read yet
-        self._recorded: set[JobKey] = set()  # by this run
-        self._unrecorded: set[JobKey] = set()  # which the file should get
+        self._jobs_in_file: Set[JobKey | None] | None = None  # in the file; None: not read yet
+        self._recorded_jobs: set[JobKey] = set()  # by this run
+        self._unrecorded_jobs: set[JobKey] = set()  # which the file should get
         self._opening = asyncio.Lock()
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
-        self._callers: set[str] = set()  # targets whose agents called models
-        self._others: set[str] = set()  # targets with a case that ended well without a model call
+        self._calling_targets: set[str] = set()  # targets whose agents called models
+        self._silent_targets: set[str] = set()  # targets with a case that ended well without a model call
 
     @property
     def is_strict(self) -> bool:
@@ -671,7 +674,7 @@ class RunModels:
 
     def is_silent(self, target: str) -> bool:
         """Return True if an agent has ended a case, and no model call of it was seen."""
-        return target in self._others - self._callers
+        return target in self._silent_targets - self._calling_targets
 
     def has_calls(self, target: str) -> bool:
         """Return True if the file that is replayed has calls of an agent; also without such a file."""
@@ -697,9 +700,9 @@ class RunModels:
         """
         self.counts = self.counts.add(models.counts)
         if models.is_used:
-            self._callers.add(models.job.case.target)
+            self._calling_targets.add(models.job.case.target)
         elif failure is None:
-            self._others.add(models.job.case.target)
+            self._silent_targets.add(models.job.case.target)
         write = self._write(models, failure, self._writing.get(models.job))
         task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
         task.add_done_callback(lambda task: self._forget_task(models.job, task))
@@ -708,10 +711,12 @@ class RunModels:
         if self._writing.get(job) is task:
             del self._writing[job]
 
-    async def _write(self, models: CaseModels, failure: Failure | None, before: asyncio.Task[None] | None) -> None:
+    async def _write(
+        self, models: CaseModels, failure: Failure | None, previous_write: asyncio.Task[None] | None
+    ) -> None:
         """Write the calls of an attempt after those of the one before, which they replace."""
-        if before is not None:
-            await asyncio.wait([before])
+        if previous_write is not None:
+            await asyncio.wait([previous_write])
         try:
             is_recorded, is_stored = await self._may_record(models, failure), await self._may_store(models, failure)
             if not (is_recorded or is_stored):
@@ -719,7 +724,7 @@ class RunModels:
             recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
             if is_recorded and self._plan.record is not None:
                 await asyncio.to_thread(add_recording, self._plan.record, recording)
-                self._recorded.add(models.job)
+                self._recorded_jobs.add(models.job)
             if is_stored:
                 store = await self._open_store()
                 await asyncio.to_thread(store.write, models.job, recording, name=models.name)
@@ -732,11 +737,13 @@ class RunModels:
         """Return True if the file gets the calls: those of an error or a fallback replace no others."""
         if self._plan.record is None or (failure is None and models.call_count == 0):
             return False
-        may = failure is None and models.is_complete
-        if not may and _comes_from_agent(failure) and models.call_count and models.is_repeatable:
-            may = models.job not in self._recorded and models.job not in await self._list_earlier(self._plan.record)
-        (self._unrecorded.discard if may else self._unrecorded.add)(models.job)
-        return may
+        is_allowed = failure is None and models.is_complete
+        if not is_allowed and _comes_from_agent(failure) and models.call_count and models.is_repeatable:
+            is_allowed = models.job not in self._recorded_jobs and models.job not in await self._list_earlier(
+                self._plan.record
+            )
+        (self._unrecorded_jobs.discard if is_allowed else self._unrecorded_jobs.add)(models.job)
+        return is_allowed
 
     async def _may_store(self, models: CaseModels, failure: Failure | None) -> bool:
         """Return True if the store gets the calls: those before an error hide no recording that has more."""
@@ -748,19 +755,19 @@ class RunModels:
         return not await asyncio.to_thread(lambda: any(map(models.is_part_of, store.read(models.job))))
 
     async def _list_earlier(self, path: Path) -> Set[JobKey | None]:
-        """Return the repeats that the file has calls of when this is first needed."""
+        """Return the repeats whose calls the file had when this was first called."""
         async with self._opening:
-            if self._earlier is None:
-                self._earlier = await asyncio.to_thread(_list_jobs, path)
-            return self._earlier
+            if self._jobs_in_file is None:
+                self._jobs_in_file = await asyncio.to_thread(_list_jobs, path)
+            return self._jobs_in_file
 
     async def close(self) -> None:
         """Wait for what is being written, close the store, and report the cases that are not recorded."""
         await asyncio.gather(*self._writing.values())
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
-        if self._unrecorded and self._plan.record is not None:
-            cases = pluralise(len({job.case for job in self._unrecorded}), "case")
+        if self._unrecorded_jobs and self._plan.record is not None:
+            cases = pluralise(len({job.case for job in self._unrecorded_jobs}), "case")
             self._warn(
                 f"model calls of {cases} are not recorded, because the case ended in an error or a model gave no answer"
                 f"; {shown_path(self._plan.record)} keeps earlier ones"
@@ -772,8 +779,8 @@ class RunModels:
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return ()
         if self._plan.replay is not None:
-            found = await asyncio.to_thread(self._plan.replay.read, CallKind.MODELS, job, RecordedModelCall)
-            return () if found is None else (found,)
+            recording = await asyncio.to_thread(self._plan.replay.read, CallKind.MODELS, job, RecordedModelCall)
+            return () if recording is None else (recording,)
         try:
             store = await self._open_store()
             return await asyncio.to_thread(store.read, job)

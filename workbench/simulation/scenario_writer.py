@@ -36,21 +36,21 @@ class ScenarioDraft:
     problem: str = ""
 
 
-def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[ScenarioDraft]:
+def read_drafts(reply: str, *, personas: Sequence[str], persona_required: bool) -> list[ScenarioDraft]:
     """Parse the scenarios in a reply; of a truncated reply, the complete ones.
 
-    `personas` are the allowed ids. If a persona is `required`, a scenario without one is a problem.
+    `personas` are the allowed ids. If a persona is `persona_required`, a scenario without one is a problem.
     """
-    return [_read_draft(draft, personas=personas, required=required) for draft in _find_objects(reply)]
+    return [_read_draft(draft, personas=personas, persona_required=persona_required) for draft in _find_objects(reply)]
 
 
 def _find_objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
-    for found in iter_json_objects(reply):
-        plain = _normalize_keys(found)
-        if any(key in plain for key in (*_STARTS, *_PLANS)):
-            yield plain
+    for json_object in iter_json_objects(reply):
+        normalised = _normalize_keys(json_object)
+        if any(key in normalised for key in (*_STARTS, *_PLANS)):
+            yield normalised
             continue
-        for value in found.values():
+        for value in json_object.values():
             if isinstance(value, list):
                 yield from (_normalize_keys(item) for item in value if isinstance(item, Mapping))
 
@@ -59,23 +59,23 @@ def _normalize_keys(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {normalise_words(key).replace(" ", ""): value for key, value in item.items()}
 
 
-def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> ScenarioDraft:
+def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], persona_required: bool) -> ScenarioDraft:
     start, plan = _read_text(draft, _STARTS), _read_text(draft, _PLANS)
-    named = _read_text(draft, _PERSONAS)
-    if required and len(personas) == 1:
-        named = personas[0]
-    persona: str | None = named.upper()
-    if normalise_words(named) in _NO_PERSONA_WORDS:
+    persona_name = _read_text(draft, _PERSONAS)
+    if persona_required and len(personas) == 1:
+        persona_name = personas[0]
+    persona: str | None = persona_name.upper()
+    if normalise_words(persona_name) in _NO_PERSONA_WORDS:
         persona = None
-    about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "a scenario without a starting prompt"
-    if required and persona is None:
-        return ScenarioDraft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
+    label = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "a scenario without a starting prompt"
+    if persona_required and persona is None:
+        return ScenarioDraft(scenario=None, problem=f"{label}: found no persona, expected one of {', '.join(personas)}")
     if persona is not None and persona not in personas:
-        expected = f"one of {', '.join(personas)}{suggest_name(named, personas)}"
-        return ScenarioDraft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
+        expected = f"one of {', '.join(personas)}{suggest_name(persona_name, personas)}"
+        return ScenarioDraft(scenario=None, problem=f"{label}: found the persona {persona_name!r}, expected {expected}")
     scenario = ConversationScenario(starting_prompt=start, conversation_plan=plan, user_persona=persona)
     problem = check_scenario(scenario, UserOptions(model="")) or _check_encoding(start + plan)
-    return ScenarioDraft(scenario=None, problem=f"{about}: {problem}") if problem else ScenarioDraft(scenario=scenario)
+    return ScenarioDraft(scenario=None, problem=f"{label}: {problem}") if problem else ScenarioDraft(scenario=scenario)
 
 
 def _read_text(draft: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -124,38 +124,38 @@ class Generated:
 
 
 class ScenarioWriter:
-    """Lets a model write scenarios for one agent. `known` are existing ones; `progress` receives the count so far."""
+    """Lets a model write new scenarios for one agent. `existing` are known; `progress` gets the count so far."""
 
     def __init__(
         self,
-        wanted: ScenarioRequest,
+        request: ScenarioRequest,
         description: AgentDescription,
-        known: Sequence[ConversationScenario],
+        existing: Sequence[ConversationScenario],
         *,
         ask: Ask,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._wanted = wanted
+        self._scenario_request = request
         self._description = description
         self._ask = ask
         self._progress = progress
-        self._known = list(known)
-        self._keys = {_normalize_scenario(scenario) for scenario in known}
-        self._found: list[ConversationScenario] = []
+        self._known_scenarios = list(existing)
+        self._keys = {_normalize_scenario(scenario) for scenario in existing}
+        self._new_scenarios: list[ConversationScenario] = []
         self._notes: list[str] = []
-        self._said = ""
+        self._last_reply = ""
         self._is_cut_off = False
 
     async def write(self) -> Generated:
         """Ask until there are enough, with at most one extra request. Raises GenerationError if there are none."""
-        for number in range(math.ceil(self._wanted.count / _AT_ONCE) + 1):
-            missing = self._wanted.count - len(self._found)
+        for number in range(math.ceil(self._scenario_request.count / _AT_ONCE) + 1):
+            missing = self._scenario_request.count - len(self._new_scenarios)
             if not missing:
                 break
             try:
                 await self._request_scenarios(min(missing, _AT_ONCE), sample=number)
             except ModelError as error:
-                if not self._found:
+                if not self._new_scenarios:
                     is_outage = error.trouble.is_outage or error.trouble in _NO_ANSWERS
                     message = f"the model that writes scenarios did not answer: {error.message}"
                     raise GenerationError(message, is_outage=is_outage) from error
@@ -167,22 +167,22 @@ class ScenarioWriter:
         # Off the loop: the first one imports the templates' library.
         prompt = await asyncio.to_thread(self._render_prompt, count)
         request = ModelRequest(
-            model=self._wanted.model,
+            model=self._scenario_request.model,
             messages=(Message(role="user", text=prompt),),
             reply_schema=self._make_schema(),
             sample=sample,
             purpose=PURPOSE,
         )
         self._collect(await ask_for_readable(self._ask, request, lambda text: any(self._read_drafts(text))))
-        self._progress(len(self._found))
+        self._progress(len(self._new_scenarios))
 
     def _read_drafts(self, reply: str) -> Iterable[ScenarioDraft]:
-        return read_drafts(reply, personas=self._personas, required=bool(self._wanted.personas))
+        return read_drafts(reply, personas=self._personas, persona_required=bool(self._scenario_request.personas))
 
     def _collect(self, reply: ModelReply) -> None:
-        self._said, self._is_cut_off = reply.text, reply.is_truncated
+        self._last_reply, self._is_cut_off = reply.text, reply.is_truncated
         if reply.scripted:
-            self._notes.append(f"no API key for {self._wanted.model}; using scripted replies")
+            self._notes.append(f"no API key for {self._scenario_request.model}; using scripted replies")
         surplus = 0
         for draft in self._read_drafts(reply.text):
             scenario = draft.scenario
@@ -192,34 +192,36 @@ class ScenarioWriter:
                 self._notes.append(
                     f"left out {one_line(scenario.starting_prompt, width=60)!r}: duplicate of another scenario"
                 )
-            elif len(self._found) == self._wanted.count:
+            elif len(self._new_scenarios) == self._scenario_request.count:
                 surplus += 1
             else:
                 self._keys.add(_normalize_scenario(scenario))
-                self._known.append(scenario)
-                self._found.append(scenario)
+                self._known_scenarios.append(scenario)
+                self._new_scenarios.append(scenario)
         if surplus:
-            self._notes.append(f"left out {surplus} beyond the {self._wanted.count} requested")
+            self._notes.append(f"left out {surplus} beyond the {self._scenario_request.count} requested")
 
     def _build_result(self) -> Generated:
-        wanted = self._wanted
+        request = self._scenario_request
         cut_off = " (cut off: it was too long)" if self._is_cut_off else ""
-        if not self._found:
-            why = (
+        if not self._new_scenarios:
+            reason = (
                 f": {'; '.join(dict.fromkeys(self._notes))}"
                 if self._notes
-                else f", but: {one_line(self._said, width=_REPLY_WIDTH)}"
+                else f", but: {one_line(self._last_reply, width=_REPLY_WIDTH)}"
             )
-            raise GenerationError(f"{wanted.model} wrote no new scenario{why}{cut_off}", is_outage=True)
+            raise GenerationError(f"{request.model} wrote no new scenario{reason}{cut_off}", is_outage=True)
         notes = list(dict.fromkeys(self._notes))
-        if len(self._found) < wanted.count:
-            notes.append(f"{wanted.model} wrote {pluralise(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
-        notes += [f"the model got an incomplete description of the agent: {said}" for said in self._description.unknown]
-        return Generated(scenarios=tuple(self._found), notes=tuple(notes))
+        if len(self._new_scenarios) < request.count:
+            notes.append(
+                f"{request.model} wrote {pluralise(len(self._new_scenarios), 'scenario')}, not {request.count}{cut_off}"
+            )
+        notes += [f"the model got an incomplete description of the agent: {gap}" for gap in self._description.unknown]
+        return Generated(scenarios=tuple(self._new_scenarios), notes=tuple(notes))
 
     @property
     def _personas(self) -> Sequence[str]:
-        return self._wanted.personas or tuple(PERSONAS)
+        return self._scenario_request.personas or tuple(PERSONAS)
 
     def _render_prompt(self, count: int) -> str:
         personas = [PERSONAS[name] for name in self._personas]
@@ -227,16 +229,16 @@ class ScenarioWriter:
             "scenarios",
             count=count,
             personas=[{"id": persona.id, "description": persona.description} for persona in personas],
-            persona_required=bool(self._wanted.personas),
-            known=[_json(_describe_scenario(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
-            instruction=self._wanted.instruction,
-            context=self._wanted.context,
+            persona_required=bool(self._scenario_request.personas),
+            known=[_json(_describe_scenario(scenario)) for scenario in self._known_scenarios[-_MOST_SHOWN:]],
+            instruction=self._scenario_request.instruction,
+            context=self._scenario_request.context,
             lists_functions=any(part.type == "function" for part in self._description.agents),
             agents=[_json(part.model_dump(exclude_defaults=True)) for part in self._description.agents],
         )
 
     def _make_schema(self) -> dict[str, Any]:
-        names = [*self._personas, *([] if self._wanted.personas else [NO_PERSONA])]
+        names = [*self._personas, *([] if self._scenario_request.personas else [NO_PERSONA])]
         texts = ("starting_prompt", "conversation_plan")
         properties = {name: {"type": "string"} for name in texts}
         persona = {"user_persona": {"type": "string", "enum": names}}

@@ -70,7 +70,7 @@ class ToolRecording:
 
     @classmethod
     def of_case(cls, case: CaseKey, calls: Iterable[RecordedCall]) -> ToolRecording:
-        """Return the recording of one case, which is in no file."""
+        """Return a recording of one case that is not in a file."""
         return cls(Path(), {JobKey(case, 0): tuple(calls)})
 
     @property
@@ -80,14 +80,14 @@ class ToolRecording:
 
     def find_case(self, case: CaseKey, repeat: int) -> _RecordedCase | None:
         """Find the recording of a repeat, or else that of the first repeat; None if the case is not recorded."""
-        found = self._find_key(case)
-        return self._cases.get(JobKey(found, repeat), self._cases.get(JobKey(found, 0)))
+        recorded_case = self._find_key(case)
+        return self._cases.get(JobKey(recorded_case, repeat), self._cases.get(JobKey(recorded_case, 0)))
 
     def list_repeats(self, case: CaseKey) -> Sequence[_RecordedCase]:
         """List the recordings of all repeats of a case."""
-        found = self._find_key(case)
-        repeats = sorted(job.repeat for job in self._cases if job.case == found)
-        return [self._cases[JobKey(found, repeat)] for repeat in repeats]
+        recorded_case = self._find_key(case)
+        repeats = sorted(job.repeat for job in self._cases if job.case == recorded_case)
+        return [self._cases[JobKey(recorded_case, repeat)] for repeat in repeats]
 
     def _find_key(self, case: CaseKey) -> CaseKey:
         """Find the key of a recorded case: that of another agent if this one has none."""
@@ -100,27 +100,27 @@ class Replay:
 
     def __init__(self, recording: ToolRecording, case: CaseKey, *, repeat: int) -> None:
         self._file = shown_path(recording.path)
-        self._recorded = recording.find_case(case, repeat)
+        self._case_calls = recording.find_case(case, repeat)
         self._calls: dict[Hashable, list[RecordedCall]] = {}
-        for call in self._recorded or ():
+        for call in self._case_calls or ():
             self._calls.setdefault(_key(call.tool, call.args), []).append(call)
-        self._made: Counter[Hashable] = Counter()
+        self._call_counts: Counter[Hashable] = Counter()
 
     def next(self, tool: str, args: Mapping[str, Any]) -> RecordedCall | str:
         """Return the recorded call, or the reason why there is none."""
         key = _key(tool, args)
-        known = self._calls.get(key, [])
-        number = self._made[key]
-        self._made[key] += 1
-        shown = f"{tool}({json.dumps(args, ensure_ascii=False)})"
-        if self._recorded is None:
-            return f"{self._file}: {shown} was called, but nothing is recorded for this case"
-        if number >= len(known):
-            times = "never" if not known else "once" if len(known) == 1 else f"{len(known)} times"
-            return f"{self._file}: {shown} was called {_format_count(number + 1)}, but recorded {times}"
-        call = known[number]
+        recorded_calls = self._calls.get(key, [])
+        number = self._call_counts[key]
+        self._call_counts[key] += 1
+        call_text = f"{tool}({json.dumps(args, ensure_ascii=False)})"
+        if self._case_calls is None:
+            return f"{self._file}: {call_text} was called, but nothing is recorded for this case"
+        if number >= len(recorded_calls):
+            called, recorded = _format_times(number + 1), _format_times(len(recorded_calls))
+            return f"{self._file}: {call_text} was called {called}, but recorded {recorded}"
+        call = recorded_calls[number]
         if call.unfit is not None:
-            return f"{self._file}: {shown} was recorded without its answer: {call.unfit}"
+            return f"{self._file}: {call_text} was recorded without its answer: {call.unfit}"
         return call
 
 
@@ -128,16 +128,16 @@ def _key(tool: str, args: Mapping[str, Any]) -> Hashable:
     return tool, canonical(dict(args))
 
 
-def _format_count(number: int) -> str:
-    return {1: "once", 2: "a second time", 3: "a third time"}.get(number, f"for the {number}th time")
+def _format_times(number: int) -> str:
+    return {0: "never", 1: "once"}.get(number, f"{number} times")
 
 
 # Injected answers: the calls that they match, and their probability.
 
 
-def matches_args(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def matches_args(args: Mapping[str, Any], expected: Mapping[str, Any] | None) -> bool:
     """Whether a call has at least these arguments, each equal as a JSON value. None matches every call."""
-    return all(name in args and is_same(args[name], value) for name, value in (wanted or {}).items())
+    return all(name in args and is_same(args[name], value) for name, value in (expected or {}).items())
 
 
 class Draws:
@@ -182,18 +182,17 @@ class ModelTools:
         """Return the answer of the tool; `earlier` are previous calls. Raises AgentError, never the agent's fault."""
         # Off the loop: the first prompt imports the template library.
         prompt = await asyncio.to_thread(self._render_prompt, call, earlier)
-        said = ""
+        last_reply = ""
         for number in range(_TRIES):
             reply = await self._ask_model(call, prompt, sample=self._repeat * _TRIES + number)
-            found = list(iter_json_objects(reply.text))
-            if found:  # some models omit the outer object
-                return next((each["answer"] for each in found if "answer" in each), found[0])
-            said = reply.text
+            objects = list(iter_json_objects(reply.text))
+            if objects:  # some models omit the outer object
+                return next((each["answer"] for each in objects if "answer" in each), objects[0])
+            last_reply = reply.text
             if reply.is_truncated:
-                said = f"{said} (cut off: raise max_output_tokens)"
-        message = (
-            f"{call.tool}: the model that simulates it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
-        )
+                last_reply = f"{last_reply} (cut off: raise max_output_tokens)"
+        text = one_line(last_reply, width=120)
+        message = f"{call.tool}: the model that simulates it gave no JSON in {_TRIES} tries: {text}"
         raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
     async def _ask_model(self, call: PendingToolCall, prompt: str, *, sample: int) -> ModelReply:
@@ -258,19 +257,19 @@ class ToolPlan:
         replayed = [[call.model_dump(mode="json") for call in calls] for calls in repeats]
         by_case = self.environment is not None and self.environment.depends_on_case
         parts = [
-            self._common,
+            self._common_facts,
             case.eval_id if by_case else "",
             "" if self.replay is None else json.dumps(replayed),
         ]
         return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     @cached_property
-    def _common(self) -> str:
+    def _common_facts(self) -> str:
         environment = self.environment
         simulated = None
         if environment is not None:
-            left_out: Any = {"source": True, "tools": {"__all__": {"place"}}}
-            simulated = environment.model_dump(mode="json", exclude=left_out)
+            excluded: Any = {"source": True, "tools": {"__all__": {"place"}}}
+            simulated = environment.model_dump(mode="json", exclude=excluded)
             if environment.needs_model:
                 simulated |= {"prompts": PROMPTS.version, "scripted": self.scripted}
         facts = {
@@ -283,14 +282,14 @@ class ToolPlan:
     @property
     def notice(self) -> str | None:
         """The notice before a run with simulated or replayed tools; None without them."""
-        said = []
+        sentences = []
         if self.replay is not None:
-            said.append(f"tool calls are answered from {self.replay.path}")
+            sentences.append(f"tool calls are answered from {self.replay.path}")
         if self.environment is not None:
             names = ", ".join(tool.name for tool in self.environment.tools)
             script = " (with scripted replies instead of the model)" if self.scripted else ""
-            said.append(f"tools are simulated by {self.environment.source}: {names}{script}")
-        return "; ".join(said) or None
+            sentences.append(f"tools are simulated by {self.environment.source}: {names}{script}")
+        return "; ".join(sentences) or None
 
 
 INJECTED, MODEL, REPLAYED = "injected", "model", "replayed"
@@ -314,9 +313,9 @@ class CaseTools:
         """The tools of the calls that were not in the recording, and were therefore simulated or made."""
         self._asks_model = environment is not None and environment.needs_model
         self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
-        self._one_at_a_time = asyncio.Lock()
-        self._begun: dict[int, RecordedCall] = {}
-        self._ended: dict[int, RecordedCall] = {}  # in the order in which they ended
+        self._model_lock = asyncio.Lock()
+        self._begun_calls: dict[int, RecordedCall] = {}
+        self._ended_calls: dict[int, RecordedCall] = {}  # in the order in which they ended
 
     @property
     def interception(self) -> Mapping[str, Any]:
@@ -337,15 +336,17 @@ class CaseTools:
 
     async def answer(self, call: PendingToolCall) -> ToolAnswer:
         """See `ToolResponder.answer`."""
-        self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
+        self._begun_calls[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
         if self._replay is not None:
-            found = self._replay.next(call.tool, call.args)
-            if isinstance(found, RecordedCall):
+            recorded = self._replay.next(call.tool, call.args)
+            if isinstance(recorded, RecordedCall):
                 return self._make_answer(
-                    call, REPLAYED, ToolOutcome(response=found.response, error=found.error, actions=found.actions)
+                    call,
+                    REPLAYED,
+                    ToolOutcome(response=recorded.response, error=recorded.error, actions=recorded.actions),
                 )
             if self._plan.unrecorded == "error":
-                raise AgentError(Failure(kind=FailureKind.TOOL, message=found))
+                raise AgentError(Failure(kind=FailureKind.TOOL, message=recorded))
             self.unrecorded_calls.append(call.tool)
         simulated = self._tools.get(call.tool)
         if simulated is not None:
@@ -362,7 +363,9 @@ class CaseTools:
 
     def build_recording(self) -> RecordedCalls[RecordedCall]:
         """Return the calls so far, for a recording."""
-        return RecordedCalls(CallKind.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
+        return RecordedCalls(
+            CallKind.TOOLS, self._job, tuple(self._ended_calls[number] for number in sorted(self._ended_calls))
+        )
 
     async def _answer_by_injection(self, call: PendingToolCall, injection: Injection) -> ToolAnswer:
         await asyncio.sleep(injection.latency_seconds)
@@ -370,8 +373,8 @@ class CaseTools:
 
     async def _answer_by_model(self, call: PendingToolCall) -> ToolAnswer:
         assert self._model is not None
-        async with self._one_at_a_time:  # the model must know the effects of earlier calls
-            response = await self._model.answer(call, [_describe_call(each) for each in self._ended.values()])
+        async with self._model_lock:  # the model must know the effects of earlier calls
+            response = await self._model.answer(call, [_describe_call(each) for each in self._ended_calls.values()])
             return self._make_answer(call, MODEL, ToolOutcome(response=response))
 
     def _make_answer(self, call: PendingToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
@@ -379,10 +382,10 @@ class CaseTools:
         return ToolAnswer(source=source, outcome=outcome)
 
     def _note_outcome(self, number: int, source: str | None, outcome: ToolOutcome) -> None:
-        begun = self._begun.pop(number, None)
-        if begun is None:
+        call = self._begun_calls.pop(number, None)
+        if call is None:
             return
-        self._ended[number] = begun.model_copy(
+        self._ended_calls[number] = call.model_copy(
             update={
                 "response": outcome.response,
                 "error": None if outcome.error is None else dict(outcome.error),

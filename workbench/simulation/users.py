@@ -69,9 +69,9 @@ class UserOptions:
 
 def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOptions, list[InvalidConfig]]:
     """Read the options of a config; also return their problems. The default replaces a wrong value."""
-    given = config.user_simulator_config or {}
-    values = {_to_snake_case(name): value for name, value in given.items()}
-    problems = list(_find_unknown_keys(given))
+    section = config.user_simulator_config or {}
+    values = {_to_snake_case(name): value for name, value in section.items()}
+    problems = list(_find_unknown_keys(section))
     reader = _Reader(values, problems)
     kind = reader.read("type", str, default=_TYPE, expected=f"{_TYPE!r}")
     if kind == _AUDIO:
@@ -125,8 +125,8 @@ class _Reader:
         self._problems.append(InvalidConfig(place=f"{SECTION}.{name}", found=found[:80], expected=expected))
 
 
-def _find_unknown_keys(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
-    for name in given:
+def _find_unknown_keys(section: Mapping[str, Any]) -> Iterator[InvalidConfig]:
+    for name in section:
         if _to_snake_case(name) not in KEYS:
             expected = f"one of {', '.join(KEYS)}{suggest_name(name, KEYS)}"
             yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
@@ -217,8 +217,8 @@ def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str 
             return f"{place}: found no {{{{ persona }}}}, expected it because the scenario has a persona"
         render_user_prompt("a plan", "user: hello", persona, options)
     except TemplateProblem as error:
-        alone = "" if persona is not None else " (the scenario has no persona)"
-        return f"{place}: cannot be rendered{alone}: {error}"
+        note = "" if persona is not None else " (the scenario has no persona)"
+        return f"{place}: cannot be rendered{note}: {error}"
     return None
 
 
@@ -328,8 +328,8 @@ def format_history(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
 
 
 def _format_turn(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
-    said = invocation.user_content.text(thoughts=False)
-    yield f"user: {said or _describe_missing_text(invocation.user_content)}"
+    message = invocation.user_content.text(thoughts=False)
+    yield f"user: {message or _describe_missing_text(invocation.user_content)}"
     for event in iterate_events(invocation):
         match event:
             case TextEvent(author, text):
@@ -391,11 +391,11 @@ class SimulatedUser:
         if self._options.limit != NO_LIMIT and len(turns) >= self._options.limit:
             self._end = ConversationEnd.LIMIT
             return None
-        said = await self._ask_model(turns)
-        if DEFAULT_STOP_SIGNAL in said.casefold():
+        message = await self._ask_model(turns)
+        if DEFAULT_STOP_SIGNAL in message.casefold():
             self._end = ConversationEnd.STOP_SIGNAL
             return None
-        return Content.of_text(said, role="user")
+        return Content.of_text(message, role="user")
 
     def describe_simulation(self) -> SimulatedConversation:
         """See User."""

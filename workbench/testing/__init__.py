@@ -1,4 +1,4 @@
-"""The Python API: evaluation tasks in the manner of the Vertex AI SDK, and what tests are written with.
+"""The Python API: evaluation tasks like those of the Vertex AI SDK, and helpers of tests.
 
 Names are imported when they are first used, so that importing the package costs next to nothing.
 """
@@ -73,7 +73,7 @@ _MODULES = {
     "TrajectorySingleToolUse": "metrics",
     "create_graph_trajectory_llm_as_judge": "eval_task",
 }
-_OF_METRICS = frozenset(
+_TRAJECTORY_FUNCTIONS = frozenset(
     {
         "aextract_langgraph_trajectory_from_thread",
         "create_trajectory_match_evaluator",
@@ -130,7 +130,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the API, imported now. Raises ImportError with the reason for modules that are only in the SDK."""
+    """Import a name of the API. Raises ImportError with the reason for modules that only the SDK has."""
     if name == "metric_utils":
         raise ImportError(
             "workbench.testing has no metric_utils, which reads the files of the service: "
@@ -138,7 +138,7 @@ def __getattr__(name: str) -> Any:
         )
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{_SUBMODULES[name]}")
-    if name in _OF_METRICS:
+    if name in _TRAJECTORY_FUNCTIONS:
         return getattr(import_module("workbench.metrics.trajectory"), name)
     module = _MODULES.get(name)
     if module is None:
@@ -147,5 +147,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What can be imported from here."""
+    """Return the names that can be imported."""
     return sorted([*__all__, *_SUBMODULES])

@@ -25,7 +25,14 @@ from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import neutralise, pluralise, redact, score_text
 from workbench.report.report_formats import cell_text
-from workbench.report.run_report import SYMBOLS, ReportedCase, describe_quarantine, judging_lines, missing_samples_lines
+from workbench.report.run_report import (
+    SYMBOLS,
+    ReportedCase,
+    describe_quarantine,
+    has_upper_limit,
+    judging_lines,
+    missing_samples_lines,
+)
 from workbench.report.text_report import (
     TableStyle,
     VerdictTable,
@@ -63,10 +70,10 @@ def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
     """Append the rows of these cases to a file; a new file gets a header. Raises StoreError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        begins = not file.exists() or not file.stat().st_size
+        is_new = not file.exists() or not file.stat().st_size
         with file.open("a", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream, lineterminator="\n")
-            if begins:
+            if is_new:
                 writer.writerow(_COLUMNS)
             for case in cases:
                 writer.writerows(_rows(case))
@@ -83,8 +90,8 @@ def _rows(case: ReportedCase) -> Iterator[_Row]:
         per_turn = [score.score for score in metric.per_invocation]
         for number, score in enumerate(per_turn or [metric.score]):
             of_turn = slice(number, number + 1) if per_turn else slice(None)
-            judged = (cell_text(metric.name), metric.threshold, score, _status(metric, score))
-            yield (*head, *judged, *_turn_cells(expected[of_turn], turns[of_turn]))
+            metric_cells = (cell_text(metric.name), metric.threshold, score, _status(metric, score))
+            yield (*head, *metric_cells, *_turn_cells(expected[of_turn], turns[of_turn]))
     if result.failure is not None:
         yield (*head, "", None, None, CaseStatus.ERROR.value, *_turn_cells(expected, turns))
 
@@ -97,11 +104,8 @@ def _status(metric: MetricResult, score: float | None) -> str:
         return MetricStatus.INFORMATIONAL.value
     if score is None or metric.score is None:
         return CaseStatus.NOT_EVALUATED.value
-    better_low = metric.score != metric.threshold and (metric.status is MetricStatus.PASSED) is (
-        metric.score < metric.threshold
-    )
-    passed = score <= metric.threshold if better_low else score >= metric.threshold
-    return (MetricStatus.PASSED if passed else MetricStatus.FAILED).value
+    is_passed = score <= metric.threshold if has_upper_limit(metric) else score >= metric.threshold
+    return (MetricStatus.PASSED if is_passed else MetricStatus.FAILED).value
 
 
 def _turn_cells(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
@@ -215,15 +219,15 @@ def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples
     """
     errors = [run for run in runs if run.result.status in (CaseStatus.ERROR, CaseStatus.CANCELLED, CaseStatus.SKIPPED)]
     if errors:
-        return CaseVerdict(name, CaseStatus.ERROR, tuple(_error_lines(errors, of=len(runs))))
+        return CaseVerdict(name, CaseStatus.ERROR, tuple(_error_lines(errors, total=len(runs))))
     metrics: dict[str, list[MetricResult]] = {}
     for run in runs:
         for metric in run.deciding_metrics:
             metrics.setdefault(metric.name, []).append(metric)
     statuses, lines = set[CaseStatus](), list[str]()
     has_several_judges = sum(map(has_judgements, metrics.values())) > 1
-    for name_of_metric, results in metrics.items():
-        judge = f"{name_of_metric}: " if has_several_judges else ""
+    for metric_name, results in metrics.items():
+        judge = f"{metric_name}: " if has_several_judges else ""
         status, line = _decide_metric(results)
         statuses.add(status)
         if status is not CaseStatus.PASSED:
@@ -234,12 +238,16 @@ def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
     if status is not CaseStatus.PASSED:
         lines += _difference_lines(runs)
-    missing = tuple(line for run in runs for line in missing_samples_lines(run.deciding_metrics))
-    if status is CaseStatus.PASSED and missing and requires_all_samples:
-        return CaseVerdict(name, CaseStatus.ERROR, (*missing, ALL_REQUIRED), missing)
-    last = runs[-1].result.quarantine
-    excuse = describe_quarantine(status, last) if last is not None and is_quarantined(status, last) else None
-    return CaseVerdict(name, status, tuple(lines), missing, excuse)
+    missing_samples = tuple(line for run in runs for line in missing_samples_lines(run.deciding_metrics))
+    if status is CaseStatus.PASSED and missing_samples and requires_all_samples:
+        return CaseVerdict(name, CaseStatus.ERROR, (*missing_samples, ALL_REQUIRED), missing_samples)
+    quarantine = runs[-1].result.quarantine
+    excuse = (
+        describe_quarantine(status, quarantine)
+        if quarantine is not None and is_quarantined(status, quarantine)
+        else None
+    )
+    return CaseVerdict(name, status, tuple(lines), missing_samples, excuse)
 
 
 def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -> str:
@@ -250,12 +258,12 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
         "could not be evaluated (ERROR)": CaseStatus.ERROR,
         "not evaluated": CaseStatus.NOT_EVALUATED,
     }
-    described = [
+    counts_by_status = [
         f"{number} {word}" for word, status in counts.items() if (number := sum(v.status is status for v in bad)) > 0
     ]
     lines = [
         f"{len(bad)} of {pluralise(len(verdicts), 'case')} of {make_safe(agent)} did not pass "
-        f"({pluralise(runs, 'run')} each): {', '.join(described)}"
+        f"({pluralise(runs, 'run')} each): {', '.join(counts_by_status)}"
     ]
     for verdict in bad:
         lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {make_safe(verdict.name)}"]
@@ -270,7 +278,7 @@ def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
     mean = statistics.mean(scores)  # exact, so that the mean of equal scores is that score
-    passed = mean <= threshold if _is_lower_better(results) else mean >= threshold
+    is_passed = mean <= threshold if any(map(has_upper_limit, results)) else mean >= threshold
     scored = [result for result in results if result.score is not None]
     if len(scores) == 1:
         line = describe_metric(scored[0])
@@ -278,7 +286,7 @@ def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
         merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
         shown = ", ".join(map(score_text, scores)) if len(scores) <= _SCORES_SHOWN else f"{len(scores)} turns"
         line = f"{describe_metric(merged)}, the mean of {shown}"
-    return (CaseStatus.PASSED if passed else CaseStatus.FAILED), line
+    return (CaseStatus.PASSED if is_passed else CaseStatus.FAILED), line
 
 
 def _list_scores(result: MetricResult) -> list[float]:
@@ -287,21 +295,12 @@ def _list_scores(result: MetricResult) -> list[float]:
     return turns or ([] if result.score is None else [result.score])
 
 
-def _is_lower_better(results: Sequence[MetricResult]) -> bool:
-    """True if the status of a result would be different if higher were better."""
-    return any(
-        (result.status is MetricStatus.PASSED) is (result.score < result.threshold)
-        for result in results
-        if result.score is not None and result.threshold is not None and result.score != result.threshold
-    )
-
-
-def _error_lines(errors: Sequence[ReportedCase], *, of: int) -> Iterator[str]:
+def _error_lines(errors: Sequence[ReportedCase], *, total: int) -> Iterator[str]:
     runs_by_lines: dict[tuple[str, ...], list[ReportedCase]] = {}
     for run in errors:
         runs_by_lines.setdefault(tuple(explain(run)) or (run.result.status.value,), []).append(run)
     for lines, runs in runs_by_lines.items():
-        yield from _run_lines(runs, lines, of=of)
+        yield from _run_lines(runs, lines, total=total)
 
 
 def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
@@ -310,14 +309,14 @@ def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
     for run in runs:
         if lines := tuple(aligned_lines(run)):
             runs_by_lines.setdefault(lines, []).append(run)
-    for lines, same in runs_by_lines.items():
-        yield from _run_lines(same, lines, of=len(runs))
+    for lines, same_runs in runs_by_lines.items():
+        yield from _run_lines(same_runs, lines, total=len(runs))
 
 
-def _run_lines(runs: Sequence[ReportedCase], lines: Sequence[str], *, of: int) -> Iterator[str]:
+def _run_lines(runs: Sequence[ReportedCase], lines: Sequence[str], *, total: int) -> Iterator[str]:
     """Yield lines, after the numbers of their runs unless they are about all runs."""
-    if len(runs) < of:
-        yield f"run {', '.join(str(run.result.repeat + 1) for run in runs)} of {of}:"
+    if len(runs) < total:
+        yield f"run {', '.join(str(run.result.repeat + 1) for run in runs)} of {total}:"
     yield from lines
 
 
@@ -337,9 +336,9 @@ class AgentEvaluator:
         Raises ValueError if that file is invalid.
         """
         __tracebackhide__ = True
-        beside = find_adjacent_criteria(Path(test_file))
+        criteria_file = find_adjacent_criteria(Path(test_file))
         with _InputErrors():
-            return default_config() if beside is None else load_config(beside)
+            return default_config() if criteria_file is None else load_config(criteria_file)
 
     @staticmethod
     async def evaluate(  # noqa: PLR0917 - as in ADK, by position too
@@ -369,8 +368,8 @@ class AgentEvaluator:
         files = _find_test_files(Path(eval_dataset_file_path_or_dir))
         with _InputErrors():
             project, loaded = _find_project(agent_module, agent_name, files)
-            initial = None if initial_session_file is None else Path(initial_session_file)
-            documents = {entry.relative: _open_document(entry.path, initial) for entry in project.eval_sets}
+            session_file = None if initial_session_file is None else Path(initial_session_file)
+            documents = {entry.relative: _open_document(entry.path, session_file) for entry in project.eval_sets}
         sets = _EvalSets(project, loaded, documents)
         await _evaluate(
             sets, agent_module, num_runs=num_runs, details=print_detailed_results, output_file=output_file, config=None
@@ -426,11 +425,11 @@ class AgentEvaluator:
         __tracebackhide__ = True
         if not old_eval_data_file or not new_eval_data_file:
             raise ValueError("old_eval_data_file and new_eval_data_file: found an empty name, expected two files")
-        initial = None if initial_session_file is None else Path(initial_session_file)
+        session_file = None if initial_session_file is None else Path(initial_session_file)
         with _InputErrors():
-            left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=initial)
-        if left:
-            warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(left)}", stacklevel=2)
+            lost_data = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=session_file)
+        if lost_data:
+            warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(lost_data)}", stacklevel=2)
 
 
 @dataclass(frozen=True)
@@ -455,8 +454,8 @@ async def _evaluate(
     empty = {name: document for name, document in sets.documents.items() if not len(document)}
     if empty:
         errors = [line for document in empty.values() for line in format_problems(document.errors)]
-        nothing = f"{', '.join(empty)}: found no eval case, expected at least one"
-        raise ValueError("\n".join((*errors, nothing)))
+        message = f"{', '.join(empty)}: found no eval case, expected at least one"
+        raise ValueError("\n".join((*errors, message)))
     options = RunOptions(
         runs=num_runs,
         timeout_seconds=session.timeout_seconds,
@@ -477,8 +476,8 @@ async def _evaluate(
         runs.setdefault(case.result.case, []).append(case)
     required = plan.limits.require_all_samples
     verdicts = [
-        decide_case(f"{key.eval_set}: {key.eval_id}", of_case, requires_all_samples=required)
-        for key, of_case in runs.items()
+        decide_case(f"{key.eval_set}: {key.eval_id}", case_runs, requires_all_samples=required)
+        for key, case_runs in runs.items()
     ]
     for verdict in verdicts:
         if verdict.quarantine is not None:
@@ -489,8 +488,8 @@ async def _evaluate(
     statuses = {verdict.status for verdict in verdicts}
     if statuses - {CaseStatus.PASSED}:
         message = failure_message(verdicts, agent=agent_module, runs=num_runs)
-        fell_short = statuses & {CaseStatus.FAILED, CaseStatus.NOT_EVALUATED}
-        raise (AssertionError if fell_short else EvaluationIncomplete)("\n".join((message, *problems)))
+        failed_statuses = statuses & {CaseStatus.FAILED, CaseStatus.NOT_EVALUATED}
+        raise (AssertionError if failed_statuses else EvaluationIncomplete)("\n".join((message, *problems)))
     if problems:
         raise ValueError("\n".join(problems))
 

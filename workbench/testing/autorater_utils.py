@@ -1,4 +1,4 @@
-"""How well a judge agrees with people: `evaluate_autorater`, computed from a table with both ratings."""
+"""The agreement of a judge with people: `evaluate_autorater` computes it from a table with both ratings."""
 
 from __future__ import annotations
 
@@ -74,15 +74,17 @@ def tune_autorater(**kwargs: Any) -> NoReturn:
 def _compare(metric: PointwiseMetric | PairwiseMetric, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     is_pairwise = isinstance(metric, PairwiseMetric)
     names = ("pairwise_choice", "human_pairwise_choice") if is_pairwise else ("score", "human_rating")
-    ours, theirs = (f"{metric.metric_name}/{name}" for name in names)
-    for column in (ours, theirs):
+    judge_column, human_column = (f"{metric.metric_name}/{name}" for name in names)
+    for column in (judge_column, human_column):
         if rows and column not in rows[0]:
             raise EvaluationError(f"evaluate_autorater_input: found no column {column!r}, expected one")
-    given = [(_read_label(row[theirs], is_pairwise), _read_label(row[ours], is_pairwise)) for row in rows]
-    pairs = [(human, judge) for human, judge in given if human is not None and judge is not None]
+    ratings = [
+        (_read_label(row[human_column], is_pairwise), _read_label(row[judge_column], is_pairwise)) for row in rows
+    ]
+    pairs = [(human, judge) for human, judge in ratings if human is not None and judge is not None]
     if not pairs:
         raise EvaluationError(
-            f"evaluate_autorater_input: found no row with both {ours!r} and {theirs!r}, expected some"
+            f"evaluate_autorater_input: found no row with both {judge_column!r} and {human_column!r}, expected some"
         )
     labels = sorted({label for pair in pairs for label in pair})
     counts = Counter(pairs)

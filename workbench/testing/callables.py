@@ -94,9 +94,9 @@ class Calls:
         """Return calls that other calls cannot block: on a separate loop, unless the loop of the caller is required."""
         if self._callers_loop is not None:
             return self
-        alone = Calls(None)
-        alone._context = self._context
-        return alone
+        isolated = Calls(None)
+        isolated._context = self._context
+        return isolated
 
     def close(self) -> None:
         """Close the loop. Work that does not stop is abandoned."""
@@ -145,9 +145,9 @@ class Calls:
     def _replace_stuck_loop(self, thread: EngineThread) -> bool:
         """Return True if the loop is blocked by work that never yields. Later calls then get a new loop."""
         if self._thread is thread:
-            answered = threading.Event()
-            thread.call(answered.set)
-            if not answered.wait(_SECONDS_TO_ANSWER):
+            has_answered = threading.Event()
+            thread.call(has_answered.set)
+            if not has_answered.wait(_SECONDS_TO_ANSWER):
                 self._thread = None
         return self._thread is not thread
 
@@ -204,11 +204,11 @@ def _new_loop() -> EngineThread:
 async def _capture_in_thread(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """Run work in a new daemon thread and return its value and its exception."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if not done.done():  # done if the waiting task was cancelled
-            done.set_result((value, error))
+        if not outcome.done():  # done if the waiting task was cancelled
+            outcome.set_result((value, error))
 
     def run() -> None:
         value, error = None, None
@@ -220,7 +220,7 @@ async def _capture_in_thread(work: Callable[[], Any]) -> tuple[Any, BaseExceptio
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=run, name="workbench-call", daemon=True).start()
-    return await done
+    return await outcome
 
 
 def _unwrap(value: Any, error: BaseException | None) -> Any:
@@ -321,7 +321,7 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
 
 class _FunctionSession(function.FunctionSession):
     """The session of a function. If neither its result nor its spans report calls, its rows have no trajectory, which
-    differs from an empty list. A reason why spans may report too few is kept."""
+    differs from an empty list. The reason why spans may be incomplete stays."""
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         turn = super()._finish_turn(value, *others)
@@ -332,8 +332,8 @@ class _FunctionSession(function.FunctionSession):
 
 
 def _make_function_agent(call: Callable[[str], Any], *, name: str = "") -> Agent:
-    named = name or _get_name(call)
-    return Agent(named, partial(_open_function, named, lambda prompt, _session: call(prompt)))
+    agent_name = name or _get_name(call)
+    return Agent(agent_name, partial(_open_function, agent_name, lambda prompt, _session: call(prompt)))
 
 
 def _open_function(name: str, call: Callable[..., Any], request: dict[str, Any], emit: EmitSpan) -> Session:
@@ -343,8 +343,8 @@ def _open_function(name: str, call: Callable[..., Any], request: dict[str, Any],
 def _open_engine(agent: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
     from workbench.agents.worker.adapters.agent_engine import EngineConversation, LocalEngine
 
-    talk = EngineConversation(LocalEngine(agent, in_thread=run_in_own_thread))
-    return _open_function(_get_name(agent), talk.say, request, emit)
+    conversation = EngineConversation(LocalEngine(agent, in_thread=run_in_own_thread))
+    return _open_function(_get_name(agent), conversation.say, request, emit)
 
 
 def _open_langchain(runnable: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
@@ -444,17 +444,17 @@ class CallingHost:
             raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from unanswered
         except Exception as raised:  # an error of the caller's function fails only this row
             error = _unwrap_error(raised)
-            failed = describe_failure(error, raised_by="the metric")
-            message = f"{request.metric}: {failed['message']}"
+            failure = describe_failure(error, raised_by="the metric")
+            message = f"{request.metric}: {failure['message']}"
             raise AgentError(
-                Failure(kind=FailureKind.METRIC, message=message, traceback=failed["traceback"])
+                Failure(kind=FailureKind.METRIC, message=message, traceback=failure["traceback"])
             ) from error
 
     async def _score_by_judge(self, judge: ParsedJudge, row: Mapping[str, Any]) -> CustomScoreAnswer:
         """Ask the judge about a row, and let the caller's function read the replies. Raises ModelError."""
-        missing = sorted(name for name in judge.template.variables if row.get(name) is None)
-        if missing:
-            return _make_undefined(f"the row has no {missing[0]}")
+        missing_names = sorted(name for name in judge.template.variables if row.get(name) is None)
+        if missing_names:
+            return _make_undefined(f"the row has no {missing_names[0]}")
         values = {name: format_value(row[name]) for name in judge.template.variables}
         request = ModelRequest(
             model=judge.model or self._judge,
@@ -465,23 +465,23 @@ class CallingHost:
         )
         requests = [request.model_copy(update={"sample": number}) for number in range(judge.samples)]
         answers = await asyncio.gather(*map(self._ask_judge, requests), return_exceptions=True)
-        found = [answer for answer in answers if isinstance(answer, ModelReply)]
+        model_replies = [answer for answer in answers if isinstance(answer, ModelReply)]
         for answer in answers:
-            if isinstance(answer, BaseException) and (not found or not isinstance(answer, ModelError)):
+            if isinstance(answer, BaseException) and (not model_replies or not isinstance(answer, ModelError)):
                 raise answer
-        gaps = [_find_gap(judge, row, reply) for reply in found]
+        gaps = [_find_gap(judge, row, reply) for reply in model_replies]
         if all(gaps):
             raise AgentError(Failure(kind=FailureKind.METRIC, message=f"{judge.name}: {gaps[0]}"))
-        replies = [reply.text for reply, gap in zip(found, gaps, strict=True) if not gap]
+        replies = [reply.text for reply, gap in zip(model_replies, gaps, strict=True) if not gap]
         if judge.parse is None:
             parsed: Any = {"raw_output": replies}
         else:
             parsed = await self._calls.call(judge.parse, replies)
         if not isinstance(parsed, Mapping):
             raise EvaluationError(f"parsing_fn returned {describe(parsed)}, expected a dict")
-        scored = {judge.name: None, **parsed}
-        scored[judge.name] = scored.pop("score", scored[judge.name])
-        metric = RowMetric(judge.name, lambda _: scored)
+        values_by_name = {judge.name: None, **parsed}
+        values_by_name[judge.name] = values_by_name.pop("score", values_by_name[judge.name])
+        metric = RowMetric(judge.name, lambda _: values_by_name)
         return read_scores(cast(Any, metric.score({"metric": judge.name, "instances": [row]})), None)
 
     async def close(self) -> None:
@@ -493,11 +493,11 @@ def _find_gap(judge: ParsedJudge, row: Mapping[str, Any], reply: ModelReply) -> 
     """Return why a reply of a judge is incomplete; None if it is not."""
     questions = None if judge.questions is None else row[judge.questions]
     if isinstance(questions, list):
-        asked = len({format_value(question) for question in questions})
-        answered = len(dict(parse_question_blocks(reply.text)))
-        if answered != asked:
+        question_count = len({format_value(question) for question in questions})
+        answer_count = len(dict(parse_question_blocks(reply.text)))
+        if answer_count != question_count:
             cut = ", and its reply was cut off" if reply.is_truncated else ""
-            return f"the judge answered {answered} of {pluralise(asked, 'question')}{cut}"
+            return f"the judge answered {answer_count} of {pluralise(question_count, 'question')}{cut}"
     return "the reply of the judge was cut off" if reply.is_truncated and not judge.may_be_cut else None
 
 
@@ -595,8 +595,8 @@ class CallingSession:
         try:
             if self._session is None:
                 self._session = await self._await_adapter(self._open)
-            said = content.model_dump(mode="json", exclude_none=True)
-            result = mask_data(await self._calls.call(self._session.turn, said, turn))
+            message_data = content.model_dump(mode="json", exclude_none=True)
+            result = mask_data(await self._calls.call(self._session.turn, message_data, turn))
             for span in result.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
             answer = TurnResult.model_validate(result)

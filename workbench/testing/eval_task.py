@@ -68,17 +68,17 @@ class EvalTask:
         `output_uri_prefix`."""
         from workbench.testing.metric_criteria import read_criteria
 
-        self._author, judged = _split_rubric_metric(metrics)
-        self.task_metrics = read_criteria(judged, autorater_config=autorater_config, columns=()).metrics
+        self._author, resolved = _split_rubric_metric(metrics)
+        self.task_metrics = read_criteria(resolved, autorater_config=autorater_config, columns=()).metrics
         self.dataset = dataset
         self.metrics = list(metrics)
         self.experiment = experiment
-        self._judged = judged
+        self._resolved_metrics = resolved
         self._mapping = dict(metric_column_mapping or {})
         self._output_prefix = output_uri_prefix or ""
         self.autorater_config = autorater_config
         self._history = history
-        self._missing = missing or {}
+        self._missing_reasons = missing or {}
         self._check_output(None)
 
     def evaluate(
@@ -155,13 +155,13 @@ class EvalTask:
             limits=_read_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
             loop=asyncio.get_running_loop(),
         )
-        carried_out = asyncio.ensure_future(asyncio.to_thread(evaluation.run))
+        running = asyncio.ensure_future(asyncio.to_thread(evaluation.run))
         try:
-            result = await asyncio.shield(carried_out)
+            result = await asyncio.shield(running)
         except asyncio.CancelledError:
             evaluation.cancel()
-            await asyncio.wait([carried_out])
-            carried_out.exception()  # retrieve the exception so that asyncio does not warn
+            await asyncio.wait([running])
+            running.exception()  # retrieve the exception so that asyncio does not warn
             raise
         return await asyncio.to_thread(self._write, result, output_file_name)
 
@@ -185,21 +185,21 @@ class EvalTask:
         if experiment_run_name and not self.experiment:
             raise EvaluationError("experiment_run_name: found a name and no experiment, expected EvalTask(experiment=)")
         agent = _choose_agent(model=model, runnable=runnable)
-        named = {**self._mapping, **{known: name for known, name in columns.items() if name}}
-        mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
+        column_names = {**self._mapping, **{known: name for known, name in columns.items() if name}}
+        mapping = {known: name for known, name in column_names.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
             rows = rows.with_prompts(PromptTemplate(prompt_template))
         baseline = self._find_baseline()
         author = None if self._author is None or RUBRICS in rows.columns else make_author(self._author)
-        answered = [
+        answered_columns = [
             *(OUTPUTS if agent is not None else ()),
             *([BASELINE_COLUMN] if baseline is not None else ()),
             *([RUBRICS] if author is not None else ()),
         ]
-        filled = {**rows.columns, **dict.fromkeys(answered)}
-        criteria = read_criteria(self._judged, autorater_config=self.autorater_config, columns=filled)
-        _check_columns(find_missing_columns(criteria.config, filled), rows, asked_agent=agent is not None)
+        all_columns = {**rows.columns, **dict.fromkeys(answered_columns)}
+        criteria = read_criteria(self._resolved_metrics, autorater_config=self.autorater_config, columns=all_columns)
+        _check_columns(find_missing_columns(criteria.config, all_columns), rows, has_agent=agent is not None)
         metrics = [metric.name for metric in criteria.metrics]
         return Evaluation(
             rows.without_scores(metrics),
@@ -209,7 +209,7 @@ class EvalTask:
             limits=limits,
             history=self._history,
             loop=loop,
-            missing=self._missing,
+            missing_reasons=self._missing_reasons,
         )
 
     def display_runs(self) -> None:
@@ -227,7 +227,7 @@ class EvalTask:
         """Return the baseline agent of all comparisons: only one, because its answers are one column."""
         from workbench.testing.callables import make_model_agent
 
-        models = [metric.baseline_model for metric in self._judged if isinstance(metric, PairwiseMetric)]
+        models = [metric.baseline_model for metric in self._resolved_metrics if isinstance(metric, PairwiseMetric)]
         different = [model for number, model in enumerate(models) if not any(model == one for one in models[:number])]
         if len(different) > 1:
             raise EvaluationError("metrics: found comparisons with different baseline models, expected one for all")
@@ -263,16 +263,16 @@ def _choose_agent(*, model: Any, runnable: Any) -> Agent | ModelAgent | None:
     return None if model is None else make_model_agent(model)
 
 
-def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) -> None:
+def _check_columns(missing: MissingColumns, rows: Rows, *, has_agent: bool) -> None:
     """Warn of metrics whose columns no row has.
 
     Raises EvaluationError if there is no other metric and no agent: there would be no result.
     """
-    if not lacking.missing:
+    if not missing.missing:
         return
-    how = "use metric_column_mapping if they have other names"
-    message = one_line(f"{rows.source}: {lacking.describe(list(rows.columns))} ({how})")
-    if lacking.covers_all_metrics and not asked_agent:
+    hint = "use metric_column_mapping if they have other names"
+    message = one_line(f"{rows.source}: {missing.describe(list(rows.columns))} ({hint})")
+    if missing.covers_all_metrics and not has_agent:
         raise EvaluationError(message)
     warnings.warn(f"{message}: without them there is no score", stacklevel=4)
 
@@ -302,7 +302,7 @@ def _read_limits(
 
 # Metrics whose judge answers questions that a model wrote about the prompt.
 
-_BY_NAME = "rubric_based_instruction_following"
+_NAMED_RUBRIC_METRIC = "rubric_based_instruction_following"
 """The rubric-based metric that can be used by its name."""
 
 
@@ -333,9 +333,9 @@ class RubricBasedMetric:
         eval_dataset = to_frame(eval_dataset, name="eval_dataset")
         if RUBRICS in eval_dataset.columns:
             return eval_dataset
-        written, _ = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
+        rubric_columns, _ = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
         copy = eval_dataset.copy()
-        for name, values in written.items():
+        for name, values in rubric_columns.items():
             copy[name] = values
         return copy
 
@@ -399,7 +399,7 @@ def make_rubric_metric(name: str, *, kind: Literal["pointwise", "pairwise"], met
 
 
 def make_author(config: RubricGenerationConfig) -> Author:
-    """Return what writes rubrics. Raises EvaluationError."""
+    """Make the author of rubrics. Raises EvaluationError."""
     from workbench.testing.callables import make_model_agent
     from workbench.testing.evaluation import Author
 
@@ -417,7 +417,9 @@ def _split_rubric_metric(metrics: Any) -> tuple[RubricGenerationConfig | None, A
     if not isinstance(metrics, Sequence) or isinstance(metrics, str):
         return None, metrics
     split = [
-        make_rubric_metric("instruction_following", kind="pointwise", metric=_BY_NAME) if metric == _BY_NAME else metric
+        make_rubric_metric("instruction_following", kind="pointwise", metric=_NAMED_RUBRIC_METRIC)
+        if metric == _NAMED_RUBRIC_METRIC
+        else metric
         for metric in metrics
     ]
     authors = [metric.generation_config for metric in split if isinstance(metric, RubricBasedMetric)]
@@ -425,8 +427,8 @@ def _split_rubric_metric(metrics: Any) -> tuple[RubricGenerationConfig | None, A
         raise EvaluationError(
             f"metrics: found {len(authors)} rubric-based metrics, expected one: each fills the column rubrics"
         )
-    judged = [_get_critique(metric) if isinstance(metric, RubricBasedMetric) else metric for metric in split]
-    return (authors[0] if authors else None), judged
+    resolved = [_get_critique(metric) if isinstance(metric, RubricBasedMetric) else metric for metric in split]
+    return (authors[0] if authors else None), resolved
 
 
 def _get_critique(metric: RubricBasedMetric) -> PointwiseMetric | PairwiseMetric:
@@ -487,16 +489,16 @@ def _format_thread(trajectory: Any, inputs: Any, place: str) -> str:
     """Return the turns of a graph trajectory as text. Raises ValueError."""
     from workbench.metrics.trajectory import read_graph_trajectory
 
-    read = read_graph_trajectory(trajectory, place)
-    given = (inputs.get("inputs") if isinstance(inputs, Mapping) else inputs) or read["inputs"]
-    results, steps = read["results"], read["steps"]
-    if not len(given) == len(results) == len(steps):
-        counts = f"{len(given)} inputs, {len(results)} results and {len(steps)} lists of steps"
+    graph = read_graph_trajectory(trajectory, place)
+    turn_inputs = (inputs.get("inputs") if isinstance(inputs, Mapping) else inputs) or graph["inputs"]
+    results, steps = graph["results"], graph["steps"]
+    if not len(turn_inputs) == len(results) == len(steps):
+        counts = f"{len(turn_inputs)} inputs, {len(results)} results and {len(steps)} lists of steps"
         raise ValueError(f"{place}: found {counts}, expected one of each for each turn")
-    turns = zip(given, results, steps, strict=True)
+    turns = zip(turn_inputs, results, steps, strict=True)
     return "\n\n".join(
-        f"Input: {_format(said)}\nSteps: {' -> '.join(map(str, visited))}\nResult: {_format(result)}"
-        for said, result, visited in turns
+        f"Input: {_format(message)}\nSteps: {' -> '.join(map(str, visited))}\nResult: {_format(result)}"
+        for message, result, visited in turns
     )
 
 

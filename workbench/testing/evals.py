@@ -1,7 +1,7 @@
 """The newer API of the SDK: `Client().evals` with `run_inference`, `evaluate` and `generate_rubrics`, and its types.
 
 `workbench.testing.types` is a name of this module. Rows are answered and judged as by `EvalTask`, in the project around
-the working directory. What needs the service of Vertex AI is refused with the reason.
+the working directory. Requests that need the service of Vertex AI are refused with the reason.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from workbench.agents.worker.wire import describe
 from workbench.model.text import one_line, suggest_name
+from workbench.store.errors import StoreError
 from workbench.testing.callables import ModelAgent, make_agent, make_model_agent
 from workbench.testing.eval_task import EvalTask, RubricBasedMetric, make_author, make_rubric_metric
 from workbench.testing.evaluation import NO_LIMITS, infer, write_rubrics
@@ -36,6 +37,7 @@ from workbench.testing.result_rows import (
     FAILURE,
     RESPONSE,
     RUBRICS,
+    SUMMARY,
     TRAJECTORY,
     USE_EVAL_SETS,
     AggregatedMetricResult,
@@ -49,7 +51,9 @@ from workbench.testing.result_rows import (
     Rows,
     WinRateStats,
     build_from_dict,
+    check_output,
     read_rows,
+    write_result,
     write_rows,
 )
 
@@ -178,24 +182,26 @@ class _PredefinedMetrics:
     """The metrics with a name of the SDK, such as `RubricMetric.GENERAL_QUALITY`."""
 
     def __getattr__(self, name: str) -> PredefinedMetric:
-        known = name.lower()
-        if known == "groundedness":
-            known = "grounding"
+        metric_name = name.lower()
+        if metric_name == "groundedness":
+            metric_name = "grounding"
         if name.startswith("_"):
             raise AttributeError(name)
-        if known in _BY_EVAL_SETS:
+        if metric_name in _BY_EVAL_SETS:
             raise EvaluationError(
                 f"RubricMetric.{name}: found a metric of agents, expected one of rows; {USE_EVAL_SETS}"
             )
-        if known in _OF_IMAGES:
+        if metric_name in _OF_IMAGES:
             raise EvaluationError(
                 f"RubricMetric.{name}: found a metric of images and videos, expected one of texts: workbench sends "
                 "only text to models"
             )
-        if known not in _BY_RUBRICS and known not in _BY_ENGINE and known not in named_metrics():
+        if metric_name not in _BY_RUBRICS and metric_name not in _BY_ENGINE and metric_name not in named_metrics():
             names = [*_BY_RUBRICS, *_BY_ENGINE, *named_metrics()]
-            raise EvaluationError(f"RubricMetric: found {name}, expected a known metric{suggest_name(known, names)}")
-        return PredefinedMetric(known)
+            raise EvaluationError(
+                f"RubricMetric: found {name}, expected a known metric{suggest_name(metric_name, names)}"
+            )
+        return PredefinedMetric(metric_name)
 
 
 RubricMetric = PrebuiltMetric = _PredefinedMetrics()
@@ -229,7 +235,7 @@ class Evals:
     """Evaluations in the project around the working directory."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raises EvaluationError for what only the service has."""
+        """Raises EvaluationError for methods that only the service has."""
         if name.startswith(_OF_THE_SERVICE):
             raise EvaluationError(
                 f"evals.{name}: found a job of the Vertex AI service, expected run_inference, evaluate or "
@@ -264,18 +270,18 @@ class Evals:
                 raise EvaluationError("generate_content_config: found it without the name of a model, expected one")
             respondent = replace(respondent, config=read_generation_config(generation))
         result = infer(rows, respondent, limits=NO_LIMITS)
-        known = {*rows.columns, "prompt", RESPONSE, TRAJECTORY} - {FAILURE, FAILURE_REASON}
-        shown = [name for name in result.rows[0] if name in known]
-        answered = [{name: row[name] for name in shown} for row in result.rows]
+        columns = {*rows.columns, "prompt", RESPONSE, TRAJECTORY} - {FAILURE, FAILURE_REASON}
+        answer_columns = [name for name in result.rows[0] if name in columns]
+        answers = [{name: row[name] for name in answer_columns} for row in result.rows]
         reasons = {each.row: each.reason for each in result.problems if each[1:3] == (RESPONSE, "ERROR")}
         if reasons:
-            answered = [
+            answers = [
                 {**row, FAILURE: int(number in reasons), FAILURE_REASON: reasons.get(number)}
-                for number, row in enumerate(answered, start=1)
+                for number, row in enumerate(answers, start=1)
             ]
         if (folder := options.get("dest")) is not None:
-            write_rows(answered, str(folder), "inference_results.jsonl")
-        return _make_dataset(answered, name=respondent.name)
+            write_rows(answers, str(folder), "inference_results.jsonl")
+        return _make_dataset(answers, name=respondent.name)
 
     def generate_rubrics(
         self,
@@ -304,13 +310,13 @@ class Evals:
         generation = make_rubric_metric(name, kind="pointwise").generation_config
         author = RubricGenerationConfig(prompt_template or generation.prompt_template, model=model)
         rows = _read_rows(src)
-        written, reasons = write_rubrics(rows, make_author(author))
+        rubric_columns, reasons = write_rubrics(rows, make_author(author))
         records = []
-        for number, (row, rubrics) in enumerate(zip(rows.rows, written[RUBRICS], strict=True), start=1):
+        for number, (row, rubrics) in enumerate(zip(rows.rows, rubric_columns[RUBRICS], strict=True), start=1):
             record = {**row.columns, GROUPS: {**_get_group(row.columns, GROUPS), rubric_group_name: rubrics}}
             if reasons:
-                known = _get_group(row.columns, GROUPS_FAILURE)
-                record[GROUPS_FAILURE] = {**known, rubric_group_name: reasons.get(number)}
+                failures = _get_group(row.columns, GROUPS_FAILURE)
+                record[GROUPS_FAILURE] = {**failures, rubric_group_name: reasons.get(number)}
             records.append(record)
         return _make_dataset(records, name=None)
 
@@ -339,8 +345,11 @@ class Evals:
             raise EvaluationError(
                 f"dataset_schema: found {schema!r}, expected FLATTEN: columns such as prompt and response"
             )
-        several = isinstance(dataset, list) and not any(_is_row(each) for each in dataset)
-        datasets = [_to_dataset(each) for each in (dataset if several else [dataset])]
+        is_comparison = isinstance(dataset, list) and not any(_is_row(each) for each in dataset)
+        folder = str(options.get("dest", ""))
+        if folder:
+            check_output(folder, file_name=None)
+        datasets = [_to_dataset(each) for each in (dataset if is_comparison else [dataset])]
         tables = [each.rows for each in datasets]
         if not tables or len({len(rows) for rows in tables}) != 1:
             counts = ", ".join(str(len(rows)) for rows in tables) or "no dataset"
@@ -350,25 +359,31 @@ class Evals:
         resolved = [
             _resolve(metric, tables) for metric in ([RubricMetric.GENERAL_QUALITY] if metrics is None else metrics)
         ]
-        missing = {place: reason for each in resolved for place, reason in each.missing.items()}
+        missing_reasons = {place: reason for each in resolved for place, reason in each.missing_reasons.items()}
         tasks = [
             EvalTask(
                 dataset=rows,
                 metrics=[each.metric for each in resolved],
                 experiment=name,
-                output_uri_prefix=options.get("dest"),
-                missing={**missing, **_find_failures(rows)},
+                missing={**missing_reasons, **_find_failures(rows)},
             )
             for rows, name in zip(tables, names, strict=True)
         ]
-        results = [
-            task.evaluate(
-                evaluation_service_qps=options.get("evaluation_service_qps"),
-                output_file_name=f"{number}.jsonl" if options.get("dest") else None,
-            )
-            for number, task in enumerate(tasks, start=1)
-        ]
+        results: list[EvalResult] = []
+        for number, task in enumerate(tasks, start=1):
+            results.append(task.evaluate(evaluation_service_qps=options.get("evaluation_service_qps")))
+            if folder:
+                _write_candidate(results[-1], folder, number=number, is_comparison=is_comparison)
         return _combine(results, tasks[0].task_metrics, resolved, datasets, names)
+
+
+def _write_candidate(result: EvalResult, folder: str, *, number: int, is_comparison: bool) -> None:
+    """Write the table and the numbers of a candidate, each to its own file. A failure is only a warning."""
+    summary_name = f"{number}_{SUMMARY}" if is_comparison else SUMMARY
+    try:
+        write_result(result, folder, file_name=f"{number}.jsonl", summary_name=summary_name)
+    except StoreError as error:
+        warnings.warn(one_line(f"the result was not written: {error}"), stacklevel=3)
 
 
 def _get_group(row: Mapping[str, Any], column: str) -> dict[str, Any]:
@@ -380,12 +395,14 @@ def _check_prompts(tables: Sequence[Sequence[Mapping[str, Any]]], names: Sequenc
     """Check that datasets have the same prompts in the same order. Raises EvaluationError."""
     for rows, name in zip(tables[1:], names[1:], strict=True):
         for number, (first, other) in enumerate(zip(tables[0], rows, strict=True), start=1):
-            asked, found = first.get("prompt"), other.get("prompt")
-            if asked is not None and found is not None and asked != found:
-                found, asked = (one_line(repr(prompt), width=_PROMPT_WIDTH) for prompt in (found, asked))
+            first_prompt, other_prompt = first.get("prompt"), other.get("prompt")
+            if first_prompt is not None and other_prompt is not None and first_prompt != other_prompt:
+                other_prompt, first_prompt = (
+                    one_line(repr(prompt), width=_PROMPT_WIDTH) for prompt in (other_prompt, first_prompt)
+                )
                 raise EvaluationError(
-                    f"dataset: row {number}: found the prompt {found} in {name}, expected {asked} as in {names[0]}: "
-                    "candidates are compared row by row"
+                    f"dataset: row {number}: found the prompt {other_prompt} in {name}, expected {first_prompt} as in "
+                    f"{names[0]}: candidates are compared row by row"
                 )
 
 
@@ -406,13 +423,13 @@ def _make_respondent(model: Any, agent: Any) -> Any:
     return make_model_agent(model) if agent is None else make_agent(agent)
 
 
-def _read_options(config: Any, known: Sequence[str]) -> dict[str, Any]:
+def _read_options(config: Any, allowed: Sequence[str]) -> dict[str, Any]:
     """Return the options of a config: a mapping, or an object of the SDK. Raises EvaluationError for unknown ones."""
     values = config if isinstance(config, Mapping) else vars(config) if hasattr(config, "__dict__") else {}
     options = {name: value for name, value in values.items() if value is not None and not name.startswith("_")}
     for name in options:
-        if name not in known:
-            raise EvaluationError(f"config: found {name!r}, expected one of {', '.join(known)}")
+        if name not in allowed:
+            raise EvaluationError(f"config: found {name!r}, expected one of {', '.join(allowed)}")
     return options
 
 
@@ -425,12 +442,12 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, Mapping) and not {"eval_cases", "eval_dataset_df"} & value.keys()
 
 
-def _to_dataset(given: Any) -> EvaluationDataset:
-    if isinstance(given, EvaluationDataset):
-        return given
-    if isinstance(given, Mapping) and not _is_row(given):
-        return build_from_dict(EvaluationDataset, given)
-    return _make_dataset([row.columns for row in read_rows(given, {}).rows], name=None)
+def _to_dataset(value: Any) -> EvaluationDataset:
+    if isinstance(value, EvaluationDataset):
+        return value
+    if isinstance(value, Mapping) and not _is_row(value):
+        return build_from_dict(EvaluationDataset, value)
+    return _make_dataset([row.columns for row in read_rows(value, {}).rows], name=None)
 
 
 def _make_dataset(records: Sequence[Mapping[str, Any]], *, name: str | None) -> EvaluationDataset:
@@ -466,41 +483,41 @@ def _name_candidates(datasets: Sequence[EvaluationDataset]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Resolved:
-    """A metric of a task, how its results are summarised, and why rows lack what it needs, by row and column."""
+class _ResolvedMetric:
+    """A metric of a task, the function that summarises its results, and why inputs are missing, by row and column."""
 
     metric: Any
     name: str
     summarise: Callable[..., Any] | None = None
-    missing: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    missing_reasons: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
-def _resolve(metric: Any, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolved:
+def _resolve(metric: Any, tables: Sequence[Sequence[dict[str, Any]]]) -> _ResolvedMetric:
     """Return the metric of a task for one of the newer API. Writes rubrics into rows that have none."""
     if isinstance(metric, Mapping):
         metric = build_from_dict(Metric, metric)
     if isinstance(metric, PredefinedMetric):
         if metric.name in _BY_RUBRICS:
             return _resolve_rubrics(metric.name, metric.rubric_group_name, tables)
-        return _Resolved(_BY_ENGINE.get(metric.name, metric.name), _BY_ENGINE.get(metric.name, metric.name))
+        return _ResolvedMetric(_BY_ENGINE.get(metric.name, metric.name), _BY_ENGINE.get(metric.name, metric.name))
     if isinstance(metric, CustomMetric):
-        return _Resolved(replace(metric, metric_function=_skip_unanswered(metric.metric_function)), metric.name)
+        return _ResolvedMetric(replace(metric, metric_function=_skip_unanswered(metric.metric_function)), metric.name)
     if not isinstance(metric, Metric):
         _check_bare_name(metric)
-        return _Resolved(metric, str(metric))
+        return _ResolvedMetric(metric, str(metric))
     name = str(metric.name)
     if metric.remote_custom_function is not None:
-        made: Any = _make_custom(name, _compile(name, metric.remote_custom_function, _make_instance))
+        resolved: Any = _make_custom(name, _compile(name, metric.remote_custom_function, _make_instance))
     elif isinstance(metric.custom_function, str):
-        made = _make_custom(name, _compile(name, metric.custom_function, dict))
+        resolved = _make_custom(name, _compile(name, metric.custom_function, dict))
     elif metric.custom_function is not None:
-        made = _make_custom(name, metric.custom_function)
+        resolved = _make_custom(name, metric.custom_function)
     elif metric.prompt_template is not None:
-        made = _make_judge(metric, name)
+        resolved = _make_judge(metric, name)
     else:
-        made = name.lower()
-        _check_bare_name(made)
-    return _Resolved(made, str(made) if isinstance(made, str) else name, metric.aggregate_summary_fn)
+        resolved = name.lower()
+        _check_bare_name(resolved)
+    return _ResolvedMetric(resolved, str(resolved) if isinstance(resolved, str) else name, metric.aggregate_summary_fn)
 
 
 def _check_bare_name(name: Any) -> None:
@@ -517,18 +534,18 @@ def _skip_unanswered(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is not called for rows that failed or have no response: they have no score."""
     if not callable(function):
         return function
-    nothing = {"score": None, "explanation": f"the row has no {RESPONSE}"}
+    no_score = {"score": None, "explanation": f"the row has no {RESPONSE}"}
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
         async def call_later(row: dict[str, Any]) -> Any:
-            return nothing if _is_unanswered(row) else await function(row)
+            return no_score if _is_unanswered(row) else await function(row)
 
         return call_later
 
     @wraps(function)
     def call(row: dict[str, Any]) -> Any:
-        return nothing if _is_unanswered(row) else function(row)
+        return no_score if _is_unanswered(row) else function(row)
 
     return call
 
@@ -566,28 +583,28 @@ def _get_rubric_name(spec: Any) -> str:
     return name
 
 
-def _resolve_rubrics(name: str, group: str | None, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolved:
+def _resolve_rubrics(name: str, group: str | None, tables: Sequence[Sequence[dict[str, Any]]]) -> _ResolvedMetric:
     """Return the judge that answers the rubrics of a group, or else rubrics that are written now for all candidates."""
     column = f"{RUBRICS}_{name}"
-    made: RubricBasedMetric = make_rubric_metric(name, kind="pointwise", metric=name)
-    first = tables[0]
+    rubric_metric: RubricBasedMetric = make_rubric_metric(name, kind="pointwise", metric=name)
+    first_table = tables[0]
     if group is not None:
-        rubrics = [_get_group(row, GROUPS).get(group) for row in first]
-        failures = [_get_group(row, GROUPS_FAILURE).get(group) for row in first]
+        rubrics = [_get_group(row, GROUPS).get(group) for row in first_table]
+        failures = [_get_group(row, GROUPS_FAILURE).get(group) for row in first_table]
         reasons = {number: str(reason) for number, reason in enumerate(failures, start=1) if reason}
         if not any(rubrics) and not reasons:
             raise EvaluationError(f"{name}: found no rubrics of the group {group!r}, expected some in {GROUPS}")
     else:
-        prompts = read_rows([{"prompt": row.get("prompt")} for row in first], {})
-        written, reasons = write_rubrics(prompts, make_author(made.generation_config))
-        rubrics = written[RUBRICS]
+        prompts = read_rows([{"prompt": row.get("prompt")} for row in first_table], {})
+        rubric_columns, reasons = write_rubrics(prompts, make_author(rubric_metric.generation_config))
+        rubrics = rubric_columns[RUBRICS]
     for rows in tables:
         for row, questions in zip(rows, rubrics, strict=True):
             row[column] = questions
-    critique = made.critique_metric
+    critique = rubric_metric.critique_metric
     template = str(critique.metric_prompt_template).replace(f"{{{RUBRICS}}}", f"{{{column}}}")
     missing = {(number, column): reason for number, reason in reasons.items()}
-    return _Resolved(replace(critique, metric_prompt_template=template), name, missing=missing)
+    return _ResolvedMetric(replace(critique, metric_prompt_template=template), name, missing_reasons=missing)
 
 
 def _compile(
@@ -621,7 +638,7 @@ def _make_content(value: Any) -> dict[str, Any]:
 def _combine(
     results: Sequence[EvalResult],
     metrics: Sequence[TaskMetric],
-    resolved: Sequence[_Resolved],
+    resolved: Sequence[_ResolvedMetric],
     datasets: list[EvaluationDataset],
     names: Sequence[str],
 ) -> EvaluationResult:
@@ -631,18 +648,18 @@ def _combine(
         EvalCaseResult(
             eval_case_index=number,
             response_candidate_results=[
-                ResponseCandidateResult(response_index=index, metric_results=found[number])
-                for index, found in enumerate(cells)
+                ResponseCandidateResult(response_index=index, metric_results=metric_results[number])
+                for index, metric_results in enumerate(cells)
             ],
         )
         for number in range(len(results[0].rows))
     ]
     summary = []
     for each in metrics:
-        found = [row[each.name] for candidate in cells for row in candidate]
-        total = AggregatedMetricResult(metric_name=each.name, results=found)
+        metric_results = [row[each.name] for candidate in cells for row in candidate]
+        total = AggregatedMetricResult(metric_name=each.name, results=metric_results)
         if (function := summarise.get(each.name)) is not None:
-            vars(total).update(_summarise(each.name, function, found))
+            vars(total).update(_summarise(each.name, function, metric_results))
         summary.append(total)
     zeros = {str(each.metric) for each in resolved if each.metric in (_VERBOSITY, named_metrics()[_VERBOSITY])}
     wins = {
@@ -659,17 +676,17 @@ def _combine(
     )
 
 
-def _summarise(name: str, function: Callable[..., Any], found: list[EvalCaseMetricResult]) -> Mapping[str, Any]:
-    """Return what `aggregate_summary_fn` makes of the results; nothing, with a warning, if it fails."""
+def _summarise(name: str, function: Callable[..., Any], results: list[EvalCaseMetricResult]) -> Mapping[str, Any]:
+    """Return the values of `aggregate_summary_fn` for the results; empty, with a warning, if it fails."""
     try:
-        values = function(found)
+        values = function(results)
     except (Exception, SystemExit) as error:  # code of the caller: the scores do not depend on it
-        why = f"raised {type(error).__name__}: {error}"
+        problem = f"raised {type(error).__name__}: {error}"
     else:
         if isinstance(values, Mapping):
             return {str(key): value for key, value in values.items()}
-        why = f"returned {describe(values)}, expected a dict"
-    warnings.warn(one_line(f"{name}: aggregate_summary_fn {why}"), stacklevel=4)
+        problem = f"returned {describe(values)}, expected a dict"
+    warnings.warn(one_line(f"{name}: aggregate_summary_fn {problem}"), stacklevel=4)
     return {}
 
 
@@ -680,7 +697,7 @@ _PREFERENCES = {"CANDIDATE": 1.0, "TIE": 0.5, "BASELINE": 0.0}
 def _read_results(result: EvalResult, names: Sequence[str]) -> list[dict[str, EvalCaseMetricResult]]:
     """Return the results of metrics by name, for each row."""
     reasons = {(problem.row, problem.column): problem.reason for problem in result.problems}
-    found = []
+    row_results = []
     for number, row in enumerate(result.rows, start=1):
         cells = {}
         for name in names:
@@ -689,17 +706,17 @@ def _read_results(result: EvalResult, names: Sequence[str]) -> list[dict[str, Ev
             if score is None and isinstance(choice, str):
                 score = _PREFERENCES.get(choice.upper())
             columns = [f"{name}/{main}" for main in ("score", "pairwise_choice")]
-            why = next((reasons[number, column] for column in columns if (number, column) in reasons), None)
+            reason = next((reasons[number, column] for column in columns if (number, column) in reasons), None)
             cells[name] = EvalCaseMetricResult(
                 metric_name=name,
                 score=score,
                 explanation=row.get(f"{name}/explanation"),
                 rubric_verdicts=row.get(f"{name}/rubric_verdict_pairs"),
                 raw_output=row.get(f"{name}/raw_outputs") or row.get(f"{name}/raw_output"),
-                error_message=None if score is not None else why or "the metric gave no score",
+                error_message=None if score is not None else reason or "the metric gave no score",
             )
-        found.append(cells)
-    return found
+        row_results.append(cells)
+    return row_results
 
 
 def _count_wins(
@@ -709,16 +726,16 @@ def _count_wins(
     wins = [0] * len(cells)
     ties = total = 0
     for row in zip(*cells, strict=True):
-        scores = [found[name].score for found in row]
-        known = [-abs(score) if best_is_zero else score for score in scores if score is not None]
-        if len(known) < len(scores):
+        scores = [candidate[name].score for candidate in row]
+        values = [-abs(score) if best_is_zero else score for score in scores if score is not None]
+        if len(values) < len(scores):
             continue
         total += 1
-        best = max(known)
-        if known.count(best) > 1:
+        best = max(values)
+        if values.count(best) > 1:
             ties += 1
         else:
-            wins[known.index(best)] += 1
+            wins[values.index(best)] += 1
     return WinRateStats(win_rates=[count / total for count in wins], tie_rate=ties / total) if total else None
 
 

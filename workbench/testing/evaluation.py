@@ -58,7 +58,7 @@ class EvaluationProgress:
 
     def __init__(self, *, total: int) -> None:
         self._total = total
-        self._done = 0
+        self._finished = 0
         self._errors = 0
         self._shown_at = time.monotonic()
         self._display = _notebook_display()
@@ -79,24 +79,24 @@ class EvaluationProgress:
     def update(self, event: RunEvent) -> None:
         """Count the event, and update the line if enough time has passed."""
         if isinstance(event, CaseFinished):
-            self._done += 1
+            self._finished += 1
             self._errors += event.status is CaseStatus.ERROR
             if time.monotonic() - self._shown_at >= _INTERVAL:
                 self._shown_at = time.monotonic()
                 self._show(self._text())
 
     def _text(self) -> str:
-        filled = _BAR * self._done // self._total
+        filled = _BAR * self._finished // self._total
         errors = f"  {self._errors} with errors" if self._errors else ""
-        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._done}/{pluralise(self._total, 'row')}{errors}"
+        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._finished}/{pluralise(self._total, 'row')}{errors}"
 
     def _show(self, text: str) -> None:
         if self._display is not None:
-            shown = {"text/plain": text}
+            content = {"text/plain": text}
             if self._handle is None:
-                self._handle = self._display(shown, raw=True, display_id=True)
+                self._handle = self._display(content, raw=True, display_id=True)
             else:
-                self._handle.update(shown, raw=True)
+                self._handle.update(content, raw=True)
         elif sys.stderr.isatty():
             sys.stderr.write(f"\r{text}\x1b[K")
             sys.stderr.flush()
@@ -133,12 +133,12 @@ class RunNames:
     @property
     def command(self) -> str:
         """The text of the run in the history."""
-        named = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
-        if not named:
+        parts = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
+        if not parts:
             more = len(self.metrics) - _METRICS_SHOWN
             metrics = ", ".join(self.metrics[:_METRICS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-            named = [f"dataset {self.dataset}: {metrics}"]
-        return one_line(f"EvalTask: {', '.join(named)}")
+            parts = [f"dataset {self.dataset}: {metrics}"]
+        return one_line(f"EvalTask: {', '.join(parts)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ class Respondents:
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """What writes the rubrics of each row: `agent` answers the `template`, and `parse` reads its answer.
+    """The author of the rubrics of each row: `agent` answers the `template`, and `parse` reads its answer.
 
     `agent` is None for the judge of the settings.
     """
@@ -187,20 +187,20 @@ class Evaluation:
         self,
         rows: Rows,
         criteria: TaskCriteria,
-        asked: Respondents,
+        respondents: Respondents,
         *,
         names: RunNames,
         limits: EvaluationLimits,
         history: bool,
         loop: asyncio.AbstractEventLoop | None,
-        missing: Mapping[tuple[int, str], str],
+        missing_reasons: Mapping[tuple[int, str], str],
     ) -> None:
-        """`loop` is the running event loop of the caller, if there is one. `missing` has known reasons for empty cells
-        of the rows, by row number and column. Raises EvaluationError."""
-        _refuse_files(rows, criteria, asked)
+        """`loop` is the running event loop of the caller, if there is one. `missing_reasons` says why cells of the rows
+        are empty, by row number and column. Raises EvaluationError."""
+        _refuse_files(rows, criteria, respondents)
         self._rows = rows
         self._criteria = criteria
-        self._asked = asked
+        self._respondents = respondents
         self._names = names
         self._limits = limits
         self._history = history
@@ -212,23 +212,23 @@ class Evaluation:
         # No discovery: targets and eval sets of the project are not needed.
         self._workspace = Workspace(Project(root=root, targets={}, eval_sets=()), loaded)
         self._calls = Calls(loop)
-        self._missing = missing
+        self._missing_reasons = missing_reasons
         self._problems: list[Problem] = []
         self._run: Run | None = None
         self._is_cancelled = False
-        self._spent: tuple[ModelSpending, ...] = ()  # in the runs before the last; it counts on the same budget
+        self._spending: tuple[ModelSpending, ...] = ()  # in the runs before the last; it counts on the same budget
 
     def run(self) -> EvalResult:
         """Judge the rows and close all resources. Blocking. Raises EvaluationError."""
         try:
             self._prepare_rows()
-            rows = self._rows if self._asked.agent is None else self._rows.without_answers()
-            calls_anybody = self._asked.agent is not None or self._criteria.functions or self._criteria.parsed
+            rows = self._rows if self._respondents.agent is None else self._rows.without_answers()
+            runs_caller_code = self._respondents.agent is not None or self._criteria.functions or self._criteria.parsed
             # Code of the caller may create garbage cycles, so the collector stays on for it.
             with (
                 quiet_frameworks(),
-                nullcontext() if calls_anybody else pause_gc(),
-                self._start(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
+                nullcontext() if runs_caller_code else pause_gc(),
+                self._start(rows, self._criteria.config, self._respondents.agent, history=self._history) as run,
             ):
                 return self._build_result(run, rows, self._follow(run))
         finally:
@@ -249,10 +249,10 @@ class Evaluation:
 
     def _prepare_rows(self) -> None:
         with quiet_frameworks():
-            if self._asked.baseline is not None:
-                self._ask_baseline(self._asked.baseline)
-            if self._asked.author is not None:
-                self._write_rubrics(self._asked.author)
+            if self._respondents.baseline is not None:
+                self._ask_baseline(self._respondents.baseline)
+            if self._respondents.author is not None:
+                self._write_rubrics(self._respondents.author)
 
     def cancel(self) -> None:
         """Make `run` end soon with an EvaluationError. May be called from any thread."""
@@ -291,7 +291,7 @@ class Evaluation:
         try:
             plan = self._workspace.plan_rows(rows.to_recorded(), options, target=target, config=config)
             asks_models = isinstance(agent, ModelAgent) or bool(self._criteria.parsed)
-            plan = apply_model_calls(replace(plan, spent=self._spent), session.calls, asks_models=asks_models)
+            plan = apply_model_calls(replace(plan, spent=self._spending), session.calls, asks_models=asks_models)
 
             def open_host(ask_of: Callable[[Target, bool], Ask]) -> CallingHost:
                 return CallingHost(
@@ -305,33 +305,33 @@ class Evaluation:
 
             run = self._workspace.start(plan, host=open_host)
             yield run
-            self._spent = run.models
+            self._spending = run.models
         except (PlanError, StoreError) as error:
             raise EvaluationError(str(error)) from None
 
     def _ask_baseline(self, baseline: Agent | ModelAgent) -> None:
         """Run the baseline, and add its answers as a column of the rows."""
-        answers = self._ask(baseline, self._rows, BASELINE_COLUMN, who="the baseline")
+        answers = self._ask(baseline, self._rows, BASELINE_COLUMN, role="the baseline")
         self._rows = self._rows.with_column(BASELINE_COLUMN, answers)
 
     def _write_rubrics(self, author: Author) -> None:
-        """Let the author answer its prompt for each row, and add what it wrote as columns of the rows."""
+        """Let the author answer its prompt for each row, and add the rubrics as columns of the rows."""
         agent = author.agent or ModelAgent(self._workspace.settings.judge.model)
-        answers = self._ask(agent, self._rows.with_prompts(author.template), RUBRICS, who="the author of rubrics")
-        written: list[Mapping[str, Any]] = []
+        answers = self._ask(agent, self._rows.with_prompts(author.template), RUBRICS, role="the author of rubrics")
+        rubric_columns: list[Mapping[str, Any]] = []
         for number, answer in enumerate(answers, start=1):
-            written.append({} if answer is None else self._read_rubrics(author, answer, number))
-        for name in dict.fromkeys((RUBRICS, *(name for columns in written for name in columns))):
-            self._rows = self._rows.with_column(name, [columns.get(name) for columns in written])
+            rubric_columns.append({} if answer is None else self._read_rubrics(author, answer, number))
+        for name in dict.fromkeys((RUBRICS, *(name for columns in rubric_columns for name in columns))):
+            self._rows = self._rows.with_column(name, [columns.get(name) for columns in rubric_columns])
 
     def _read_rubrics(self, author: Author, answer: str, number: int) -> Mapping[str, Any]:
         """Read the answer of an author; empty if the caller's function cannot."""
         try:
-            found = author.parse(answer)
+            parsed = author.parse(answer)
         except Exception as error:  # code of the caller: it fails only this row
             self._problems.append(Problem(number, RUBRICS, "ERROR", f"{type(error).__name__}: {error}"))
             return {}
-        columns = dict(found) if isinstance(found, Mapping) else {RUBRICS: found}
+        columns = dict(parsed) if isinstance(parsed, Mapping) else {RUBRICS: parsed}
         if "questions" in columns:
             columns[RUBRICS] = columns.pop("questions")
         if not columns.get(RUBRICS):
@@ -339,7 +339,7 @@ class Evaluation:
             columns[RUBRICS] = None
         return columns
 
-    def _ask(self, agent: Agent | ModelAgent, rows: Rows, column: str, *, who: str) -> list[str | None]:
+    def _ask(self, agent: Agent | ModelAgent, rows: Rows, column: str, *, role: str) -> list[str | None]:
         """Return the answers of an agent to the prompts of rows, with a problem of `column` for each missing one."""
         config = EvalConfig(criteria=(), source=SOURCE)
         with self._start(rows.without_answers(), config, agent, history=False) as run:
@@ -351,19 +351,19 @@ class Evaluation:
             answer = turns[0].invocation.final_response if turns else None
             answers.append(None if answer is None else answer.text())
             if answer is None:
-                reason = f"{who} gave no response" if result.failure is None else result.failure.message
+                reason = f"{role} gave no response" if result.failure is None else result.failure.message
                 self._problems.append(Problem(number, column, "ERROR", reason))
         return answers
 
     def _build_result(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
-        asked = self._asked.agent is not None
+        has_agent = self._respondents.agent is not None
         metrics = self._criteria.metrics
-        missing = {**self._missing, **{(each.row, each.column): each.reason for each in self._problems}}
-        table = Table(rows, _collect_results(run), metrics, asked_agent=asked, missing=missing)
+        missing_reasons = {**self._missing_reasons, **{(each.row, each.column): each.reason for each in self._problems}}
+        table = Table(rows, _collect_results(run), metrics, has_agent=has_agent, missing_reasons=missing_reasons)
         table.problems[:0] = self._problems
         if warning := _describe_missing(table, partly_judged=summary.partly_judged):
             warnings.warn(warning, stacklevel=4)
-        measures = [name for name in (LATENCY, FAILURE) if asked or name in rows.columns]
+        measures = [name for name in (LATENCY, FAILURE) if has_agent or name in rows.columns]
         metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run or run.run_id}
         if self._history:
             metadata["run_id"] = run.run_id
@@ -378,13 +378,13 @@ class Evaluation:
         )
 
 
-def _refuse_files(rows: Rows, criteria: TaskCriteria, asked: Respondents) -> None:
+def _refuse_files(rows: Rows, criteria: TaskCriteria, respondents: Respondents) -> None:
     """Refuse rows whose images and files a model would have to see. Raises EvaluationError."""
     columns = {name for judge in criteria.config.judge_metrics.values() for name in list_inputs(judge)}
     columns |= {name for judge in criteria.parsed.values() for name in judge.template.variables}
-    if asked.author is not None:
-        columns |= asked.author.template.variables
-    if isinstance(asked.agent, ModelAgent) or isinstance(asked.baseline, ModelAgent):
+    if respondents.author is not None:
+        columns |= respondents.author.template.variables
+    if isinstance(respondents.agent, ModelAgent) or isinstance(respondents.baseline, ModelAgent):
         columns.add("prompt")
     for number, row in enumerate(rows.rows, start=1):
         for name in columns & row.columns.keys():
@@ -398,26 +398,28 @@ def _refuse_files(rows: Rows, criteria: TaskCriteria, asked: Respondents) -> Non
 def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: EvaluationLimits) -> EvalResult:
     """Let an agent answer rows, without a run in the history. Warns of missing answers. Raises EvaluationError."""
     names = RunNames(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
-    asked = Respondents(agent=agent, baseline=None)
-    return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None, missing={}).run()
+    respondents = Respondents(agent=agent, baseline=None)
+    return Evaluation(
+        rows, _NO_CRITERIA, respondents, names=names, limits=limits, history=False, loop=None, missing_reasons={}
+    ).run()
 
 
 def write_rubrics(rows: Rows, author: Author) -> tuple[dict[str, list[Any]], dict[int, str]]:
     """Let an author write rubrics for rows, without a run in the history. Warns of rows without rubrics.
 
-    Returns the columns that it wrote, and by the number of the row why it has no rubrics. Raises EvaluationError.
+    Returns the columns of rubrics, and the reasons for missing ones by row number. Raises EvaluationError.
     """
-    asked = Respondents(agent=None, baseline=None, author=author)
+    respondents = Respondents(agent=None, baseline=None, author=author)
     names = RunNames(experiment=None, run=None, dataset=rows.place, metrics=("rubrics",))
-    written, problems = Evaluation(
-        rows, _NO_CRITERIA, asked, names=names, limits=NO_LIMITS, history=False, loop=None, missing={}
+    answered_rows, problems = Evaluation(
+        rows, _NO_CRITERIA, respondents, names=names, limits=NO_LIMITS, history=False, loop=None, missing_reasons={}
     ).answer()
     if problems:
         reasons = _format_reasons(problem.reason for problem in problems)
-        missing = f"{len(problems)} of {pluralise(len(rows.rows), 'row')}"
-        warnings.warn(f"{RUBRICS} is missing in {missing} ({reasons})", stacklevel=3)
-    filled = [name for name in written.columns if name == RUBRICS or name not in rows.columns]
-    columns = {name: [row.columns[name] for row in written.rows] for name in filled}
+        affected_rows = f"{len(problems)} of {pluralise(len(rows.rows), 'row')}"
+        warnings.warn(f"{RUBRICS} is missing in {affected_rows} ({reasons})", stacklevel=3)
+    filled = [name for name in answered_rows.columns if name == RUBRICS or name not in rows.columns]
+    columns = {name: [row.columns[name] for row in answered_rows.rows] for name in filled}
     return columns, {problem.row: problem.reason for problem in problems}
 
 
@@ -427,13 +429,13 @@ def _describe_missing(table: Table, *, partly_judged: int) -> str | None:
     for problem in table.problems:
         if problem.status == "ERROR":
             rows.setdefault(problem.column.split("/")[0], {}).setdefault(problem.row, problem.reason)
-    alike: dict[tuple[tuple[int, str], ...], list[str]] = {}
-    for name, found in rows.items():
-        alike.setdefault(tuple(found.items()), []).append(name)
+    metrics_by_reasons: dict[tuple[tuple[int, str], ...], list[str]] = {}
+    for name, row_reasons in rows.items():
+        metrics_by_reasons.setdefault(tuple(row_reasons.items()), []).append(name)
     errors = []
-    for reasons, names in alike.items():
-        why = _format_reasons(reason for _, reason in reasons)
-        errors.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({why})")
+    for reasons, names in metrics_by_reasons.items():
+        summary = _format_reasons(reason for _, reason in reasons)
+        errors.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({summary})")
     parts = []
     if errors:
         parts.append(f"values are missing because of errors: {'; '.join(errors)}; see `problems` of the result")

@@ -57,10 +57,10 @@ class TaskMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedJudge:
-    """A judge model whose replies are read by `parse`, a function of the caller, or kept as text if it is None.
+    """A judge model whose replies are read by `parse`, a function of the caller, or returned as text if it is None.
 
-    `model` is None for the judge of the settings. `questions` is the column of the questions of which a reply must
-    answer all. A reply that was cut off is read only if `may_be_cut`.
+    `model` is None for the judge of the settings. `questions` is the column with the questions; a reply must answer all
+    of them. A reply that was cut off is read only if `may_be_cut`.
     """
 
     name: str
@@ -98,15 +98,15 @@ class _Reading:
 
     def add(self, criterion: Criterion, kind: MetricKind, *, name: str = "") -> None:
         """Add a criterion; its columns may have another `name`. Raises EvaluationError for a duplicate name."""
-        asked = TaskMetric(name or criterion.metric, kind, criterion.metric)
-        for known in self.metrics:
-            if asked.name == known.name:
-                raise EvaluationError(f"metrics: found {asked.name!r} twice, expected metrics of different names")
-            if asked.result == known.result:
-                both = f"{known.name!r} and {asked.name!r}"
-                raise EvaluationError(f"metrics: found {both}, which are both {asked.result}, expected one of them")
+        metric = TaskMetric(name or criterion.metric, kind, criterion.metric)
+        for other in self.metrics:
+            if metric.name == other.name:
+                raise EvaluationError(f"metrics: found {metric.name!r} twice, expected metrics of different names")
+            if metric.result == other.result:
+                names = f"{other.name!r} and {metric.name!r}"
+                raise EvaluationError(f"metrics: found {names}, which are both {metric.result}, expected one of them")
         self.criteria.append(criterion)
-        self.metrics.append(asked)
+        self.metrics.append(metric)
 
 
 def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> TaskCriteria:
@@ -154,11 +154,11 @@ def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
 
 
 def _add_rouge(reading: _Reading, metric: Rouge) -> None:
-    found = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
-    if found is None:
+    name_and_words = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
+    if name_and_words is None:
         expected = f"one of {', '.join(_ROUGE_TYPES)}"
         raise EvaluationError(f"Rouge: found {_describe_value(metric.rouge_type)} as rouge_type, expected {expected}")
-    name, words = found
+    name, words = name_and_words
     if metric.split_summaries and name == "rouge_l_sum":
         raise EvaluationError("Rouge: found split_summaries, expected texts with one sentence per line instead")
     options: dict[str, Any] = {"stemmer": True} if metric.use_stemmer else {}
@@ -200,8 +200,8 @@ def _add_judge(
         "judge_model": rater.get("autorater_model"),
         "judge_model_config": rater.get("generation_config"),
     }
-    given = {name: value for name, value in options.items() if value is not None}
-    criterion = Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {})
+    judge_options = {name: value for name, value in options.items() if value is not None}
+    criterion = Criterion(metric=metric.metric, options={"judge_model_options": judge_options} if judge_options else {})
     reading.add(criterion, judge.kind)
     reading.judges[metric.metric] = judge
 
@@ -215,8 +215,8 @@ def _add_parsed_judge(
 ) -> None:
     """Add a judge whose replies are not ratings but text: for the engine it is a function of the caller."""
     name = metric.metric
-    given = metric.metric_prompt_template
-    template = PromptTemplate(given if isinstance(given, str | PromptTemplate) else format_prompt(metric))
+    prompt = metric.metric_prompt_template
+    template = PromptTemplate(prompt if isinstance(prompt, str | PromptTemplate) else format_prompt(metric))
     if rater.get("flip_enabled"):
         raise EvaluationError(
             f"{name}: found flip_enabled with return_raw_output, expected one of them: parsing_fn cannot know which "
@@ -226,10 +226,10 @@ def _add_parsed_judge(
     parse = None if config is None else config.parsing_fn
     if parse is not None and not callable(parse):
         raise EvaluationError(f"{name}: found {_describe_value(parse)} as parsing_fn, expected a function f(replies)")
-    unknown = sorted(template.variables - {*columns}) if columns else []
-    if unknown:
-        expected = f"a column of the dataset{suggest_name(unknown[0], columns)}"
-        raise EvaluationError(f"{name}: found the variable {unknown[0]!r}, expected {expected}")
+    unknown_variables = sorted(template.variables - {*columns}) if columns else []
+    if unknown_variables:
+        expected = f"a column of the dataset{suggest_name(unknown_variables[0], columns)}"
+        raise EvaluationError(f"{name}: found the variable {unknown_variables[0]!r}, expected {expected}")
     judge = ParsedJudge(
         name=name,
         template=template,
@@ -288,7 +288,7 @@ def _add_known(reading: _Reading, metric: Any) -> None:
         raise EvaluationError(f"metrics: found {metric!r}, which is always measured, expected other metrics")
     info = known_metrics().get(metric)
     if info is None:
-        guess = find_nearest_metric(metric, also=named_metrics())
+        guess = find_nearest_metric(metric, other_names=named_metrics())
         expected = f"{guess!r} (did you mean that?)" if guess else "the name of a known metric"
         raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
     reading.add(Criterion(metric=metric), "pointwise" if "judge" in info.needs else "computed")

@@ -111,10 +111,10 @@ class EvalResult:
             raise EvaluationError(
                 f"metrics_table needs pandas ({hint}); `rows` has the same data without pandas"
             ) from None
-        given = {} if self._frame is None else {str(name): place for place, name in enumerate(self._frame.columns)}
+        positions = {} if self._frame is None else {str(name): place for place, name in enumerate(self._frame.columns)}
         columns = {
             # Arrays, because pandas would align a series by its index, which may have duplicates.
-            name: self._frame.iloc[:, given[name]].array if name in given else [row[name] for row in self.rows]
+            name: self._frame.iloc[:, positions[name]].array if name in positions else [row[name] for row in self.rows]
             for name in self._columns
         }
         return pd.DataFrame(columns, index=None if self._frame is None else self._frame.index)
@@ -133,8 +133,8 @@ class EvalResult:
         rows = format_html_table(
             self._columns, ([row[name] for name in self._columns] for row in self.rows[:_ROWS_SHOWN])
         )
-        left = len(self.rows) - _ROWS_SHOWN
-        more = f"<p>and {pluralise(left, 'row')} more, in <code>rows</code></p>" if left > 0 else ""
+        hidden_rows = len(self.rows) - _ROWS_SHOWN
+        more = f"<p>and {pluralise(hidden_rows, 'row')} more, in <code>rows</code></p>" if hidden_rows > 0 else ""
         problems = "".join(f"<li>{escape_html(line)}</li>" for line in self._problem_lines())
         heading = escape_html(f"{pluralise(len(self.rows), 'row')}{self._metadata_text()}")
         return f"<div><p>{heading}</p>{summary}{rows}{more}<ul>{problems}</ul></div>"
@@ -344,9 +344,9 @@ class PromptTemplate:
         variables = self.variables
         for name in kwargs:
             if name not in variables:
-                known = ", ".join(sorted(variables)) or "no variable"
+                expected = ", ".join(sorted(variables)) or "no variable"
                 raise EvaluationError(
-                    f"assemble: found {name!r}, expected a variable of the template: {known}"
+                    f"assemble: found {name!r}, expected a variable of the template: {expected}"
                     f"{suggest_name(name, variables)}"
                 )
         filled = PromptTemplate(self._text)
@@ -566,13 +566,13 @@ def named_metrics() -> Mapping[str, PointwiseMetric | PairwiseMetric]:
     """Return all named metrics, such as `fluency` and `pairwise_fluency`; comparisons come last."""
     definitions = read_definitions()
     metrics: Mapping[str, Any] = definitions["metrics"]
-    named: dict[str, PointwiseMetric | PairwiseMetric] = {}
-    named |= {name: _make_pointwise(name, parts) for name, parts in metrics.items()}
-    named |= {
+    by_name: dict[str, PointwiseMetric | PairwiseMetric] = {}
+    by_name |= {name: _make_pointwise(name, parts) for name, parts in metrics.items()}
+    by_name |= {
         f"{PAIRWISE}{name}": _make_pairwise(f"{PAIRWISE}{name}", parts, definitions["comparison"])
         for name, parts in metrics.items()
     }
-    return MappingProxyType(named)
+    return MappingProxyType(by_name)
 
 
 def _make_pointwise(name: str, parts: Mapping[str, Any]) -> PointwiseMetric:

@@ -105,7 +105,7 @@ def display_experiment(experiment: str) -> None:
     from workbench.store.history.history import History
     from workbench.store.history.history_schema import get_history_path
 
-    named = one_line(f"EvalTask: experiment {experiment}")
+    command = one_line(f"EvalTask: experiment {experiment}")
     try:
         root = find_root(Path.cwd())
         runs = []
@@ -114,18 +114,20 @@ def display_experiment(experiment: str) -> None:
                 runs = history.runs(_RUNS_SEEN)
     except StoreError as error:
         raise EvaluationError(str(error)) from None
-    found = [run for run in runs if run.command == named or (run.command or "").startswith(f"{named}, run ")]
-    names = list(dict.fromkeys(name for run in found for name in run.summary.metrics))
+    experiment_runs = [
+        run for run in runs if run.command == command or (run.command or "").startswith(f"{command}, run ")
+    ]
+    names = list(dict.fromkeys(name for run in experiment_runs for name in run.summary.metrics))
     rows = [
         [
-            (run.command or "").removeprefix(named).removeprefix(", run ") or run.run_id,
+            (run.command or "").removeprefix(command).removeprefix(", run ") or run.run_id,
             run.run_id,
             *(
                 "" if (metric := run.summary.metrics.get(name)) is None or metric.mean is None else f"{metric.mean:g}"
                 for name in names
             ),
         ]
-        for run in found
+        for run in experiment_runs
     ]
     show([NotebookSection(f"Experiment {experiment}", ["run", "run_id", *names], rows)])
 
@@ -206,9 +208,9 @@ def _find_means(title: str, result: EvalResult, metrics: Sequence[Any]) -> dict[
     return {name: means[name] for name in names if name in means}
 
 
-def _import_plotly(what: str) -> Any:
+def _import_plotly(caller: str) -> Any:
     try:
         import plotly.graph_objects as graph
     except ImportError:
-        raise EvaluationError(f"{what} needs plotly: pip install plotly") from None
+        raise EvaluationError(f"{caller} needs plotly: pip install plotly") from None
     return graph

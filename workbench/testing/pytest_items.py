@@ -69,12 +69,12 @@ class EvalSetFile(pytest.File):
         for a name that no case has.
         """
         items = list(self._iter_items())
-        known = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
-        cases = [name for name in known if not name.startswith("(")]
-        unknown = [name for name in self._list_named_items() if name not in known]
-        if unknown:
-            why = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown)
-            raise self.CollectError(_make_safe("\n".join(why)))
+        item_names = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
+        cases = [name for name in item_names if not name.startswith("(")]
+        unknown_names = [name for name in self._list_named_items() if name not in item_names]
+        if unknown_names:
+            messages = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown_names)
+            raise self.CollectError(_make_safe("\n".join(messages)))
         return items
 
     def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
@@ -90,47 +90,47 @@ class EvalSetFile(pytest.File):
             return
         if plan.problems:
             yield self._make_unusable_item("(problems)", "\n".join(plan.problems))
-        several = plan.limits.runs > 1
+        has_repeats = plan.limits.runs > 1
         for case in plan.cases:
             for repeat in range(plan.limits.runs):
                 name = one_line(case.key.eval_id) or "(no id)"
                 name += f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
-                name += f"[{repeat + 1}]" if several else ""
+                name += f"[{repeat + 1}]" if has_repeats else ""
                 job = JobKey(case=case.key, repeat=repeat)
                 required = plan.limits.require_all_samples
                 yield EvalCaseItem.from_parent(
-                    self, name=name, runs=runs, job=job, planned=case, requires_all_samples=required
+                    self, name=name, runs=runs, job=job, planned_case=case, requires_all_samples=required
                 )
 
-    def _make_unusable_item(self, name: str, why: str) -> UnusableSetItem:
-        item = UnusableSetItem.from_parent(self, name=name, why=_make_safe(why))
+    def _make_unusable_item(self, name: str, problems: str) -> UnusableSetItem:
+        item = UnusableSetItem.from_parent(self, name=name, problems=_make_safe(problems))
         _get_hooks(self.session).unusable[item.nodeid] = item
         return item
 
     def _list_named_items(self) -> list[str]:
         """Return the names of items of this file on the command line."""
         folder = self.config.invocation_params.dir
-        named = (argument.partition("::") for argument in self.config.args)
+        arguments = (argument.partition("::") for argument in self.config.args)
         return [
             name
-            for file, separator, name in named
+            for file, separator, name in arguments
             if separator and os.path.abspath(folder / file) == str(self.path)  # noqa: PTH100 - links stay as they are
         ]
 
 
 class UnusableSetItem(pytest.Item):
-    """The problems of an eval set outside of its cases; `why` has a line for each.
+    """The problems of an eval set outside of its cases; `problems` has a line for each.
 
     It cannot be deselected: a session with cases of this set must not pass.
     """
 
-    def __init__(self, *, why: str, **others: Any) -> None:
+    def __init__(self, *, problems: str, **others: Any) -> None:
         super().__init__(**others)
-        self.why = why
+        self.problems = problems
 
     def setup(self) -> None:
         """Fail, so that pytest reports an error."""
-        pytest.fail(self.why, pytrace=False)
+        pytest.fail(self.problems, pytrace=False)
 
     def runtest(self) -> None:
         """Never called: `setup` fails."""
@@ -152,11 +152,11 @@ class EvalCaseItem(pytest.Item):
     """One repeat of one case. The runs execute in the background; the item waits for its result."""
 
     def __init__(
-        self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, requires_all_samples: bool, **others: Any
+        self, *, runs: SessionRuns, job: JobKey, planned_case: PlannedCase, requires_all_samples: bool, **others: Any
     ) -> None:
         super().__init__(**others)
         self.job = job
-        self.planned = planned
+        self.planned_case = planned_case
         self._runs = runs
         self._requires_all_samples = requires_all_samples
         self._is_error = False
@@ -173,7 +173,7 @@ class EvalCaseItem(pytest.Item):
             result = self._runs.wait_for_result(self.job_in_file)
         except (PlanError, StoreError) as error:
             pytest.fail(_make_safe(str(error)), pytrace=False)
-        self.case = ReportedCase(result, self.planned.case)
+        self.case = ReportedCase(result, self.planned_case.case)
         self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self.job))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             pytest.skip(result.status.value.lower())
@@ -204,8 +204,8 @@ class EvalCaseItem(pytest.Item):
         """Explain the failure without a traceback of our own code."""
         if isinstance(excinfo.value, CaseNotPassed):
             case, verbose = excinfo.value.case, self.config.option.verbose > 0
-            shown = self._runs.setup_failures.find(case, self.nodeid)
-            return CaseRepr(excinfo, case, path=self._shown_path(), verbose=verbose, shown=shown)
+            same_failure = self._runs.setup_failures.find(case, self.nodeid)
+            return CaseRepr(excinfo, case, path=self._shown_path(), verbose=verbose, same_failure=same_failure)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
@@ -219,8 +219,8 @@ class EvalCaseItem(pytest.Item):
 class CaseRepr:
     """The explanation of a failed case, shown instead of a traceback. `reprcrash` has the short summary.
 
-    `verbose`: with the output of the agent and the traceback of its exception. `shown`: the item that shows the same
-    setup failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
+    `verbose`: with the output of the agent and the traceback of its exception. `same_failure`: the item that shows the
+    same setup failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
     """
 
     def __init__(
@@ -230,19 +230,19 @@ class CaseRepr:
         *,
         path: str,
         verbose: bool,
-        shown: str | None,
+        same_failure: str | None,
     ) -> None:
         status = case.result.status
-        lines = _explain(case) if shown is None else [f"setup: see {_make_safe(shown)}"]
+        lines = _explain(case) if same_failure is None else [f"setup: see {_make_safe(same_failure)}"]
         summary = f"{status.value}: {lines[0]}" if lines else status.value
         lines += _explain_at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
         excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it is slow
-        given: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
-        self.reprtraceback = given.reprtraceback
+        native: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
+        self.reprtraceback = native.reprtraceback
         self.reprtraceback.reprentries[0].lines = [f"{line}\n" for line in self._lines]
-        self.sections = given.sections
-        self.reprcrash = given.reprcrash
+        self.sections = native.sections
+        self.reprcrash = native.reprcrash
         self.reprcrash.path, self.reprcrash.lineno, self.reprcrash.message = path, 0, summary
 
     def __str__(self) -> str:
@@ -309,7 +309,7 @@ class SessionHooks:
         """Write notices, model costs, and where the results are stored."""
         lines = self.runs.summary_lines()
         if terminalreporter.config.option.collectonly:
-            lines += [f"{item.nodeid}: {item.why}" for item in self.unusable.values()]
+            lines += [f"{item.nodeid}: {item.problems}" for item in self.unusable.values()]
         if lines:
             terminalreporter.section("workbench")
             for line in lines:
@@ -375,12 +375,12 @@ class SessionRuns:
         self._session = session
         self._target = text_option(session.config, "target")
         self._options = _read_options(session.config)
-        self._alone = hasattr(session.config, "workerinput")
+        self._is_xdist_worker = hasattr(session.config, "workerinput")
         self._stack = ExitStack()
         self._projects: dict[Path, _OpenProject] = {}
         self._roots: dict[Path, Path] = {}
-        self._chosen: Sequence[JobInFile] = ()
-        self._started: dict[JobKey, _StartedRun | PlanError | StoreError] = {}
+        self._selected_jobs: Sequence[JobInFile] = ()
+        self._runs_by_job: dict[JobKey, _StartedRun | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
         self._partly_judged: list[str] = []
         self.setup_failures = ShownSetupFailures()
@@ -398,22 +398,26 @@ class SessionRuns:
         return plan
 
     def choose(self, jobs: Sequence[JobInFile]) -> None:
-        """Note the jobs that will be asked for."""
-        self._chosen = jobs
+        """Store the jobs that pytest will request."""
+        self._selected_jobs = jobs
 
-    def wait_for_result(self, wanted: JobInFile) -> CaseResult:
+    def wait_for_result(self, requested: JobInFile) -> CaseResult:
         """Wait for the result of a job. Raises PlanError and StoreError if it cannot run."""
-        if wanted.job not in self._started:
-            together = [wanted] if self._alone else [each for each in self._chosen if self._is_same_run(each, wanted)]
-            self._start(wanted.file, [each.job for each in together])
-        started = self._started[wanted.job]
+        if requested.job not in self._runs_by_job:
+            same_run = (
+                [requested]
+                if self._is_xdist_worker
+                else [each for each in self._selected_jobs if self._is_same_run(each, requested)]
+            )
+            self._start(requested.file, [each.job for each in same_run])
+        started = self._runs_by_job[requested.job]
         if isinstance(started, (PlanError, StoreError)):
             raise started
-        return started.wait_for_result(wanted.job, self._notices)
+        return started.wait_for_result(requested.job, self._notices)
 
     def get_run_id(self, job: JobKey) -> str:
         """Return the id of the run with the result of a job."""
-        started = self._started[job]
+        started = self._runs_by_job[job]
         assert isinstance(started, _StartedRun)  # it had a result
         return started.run.run_id
 
@@ -423,17 +427,17 @@ class SessionRuns:
 
     def summary_lines(self) -> list[str]:
         """Return the lines for the end of the session."""
-        runs = {id(each): each.run for each in self._started.values() if isinstance(each, _StartedRun)}.values()
+        runs = {id(each): each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)}.values()
         lines = [*self._notices, *self._partly_judged]
         for run in runs:
-            lines += [spending_line(spent) for spent in run.models]
+            lines += [spending_line(spending) for spending in run.models]
             lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
         return lines
 
     def close(self) -> None:
         """Stop all runs and close all resources."""
-        for started in self._started.values():
+        for started in self._runs_by_job.values():
             if isinstance(started, _StartedRun) and not started.run.is_over:
                 started.run.close()
         self._stack.close()
@@ -459,33 +463,33 @@ class SessionRuns:
     def _start(self, file: Path, jobs: Sequence[JobKey]) -> None:
         """Run these jobs of the project of a file. In a process of pytest-xdist this extends the previous run."""
         opened = self._open_project(file)
-        before = {} if opened.last is None else opened.last.results
+        earlier_results = {} if opened.last_run is None else opened.last_run.results
         started: _StartedRun | PlanError | StoreError
         try:
             calls = _get_session_calls(self._session)
-            joined = _join_plans(opened.plans.values(), [*before, *jobs])
-            if opened.last is not None:
-                opened.last.wait_for_end(self._notices)
-                last = opened.last.run
-                joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
+            joined = _join_plans(opened.plans.values(), [*earlier_results, *jobs])
+            if opened.last_run is not None:
+                opened.last_run.wait_for_end(self._notices)
+                last_run = opened.last_run.run
+                joined = replace(joined, resumes=last_run.run_id, stored=earlier_results, spent=last_run.models)
             plan = apply_model_calls(joined, calls)
             run = opened.workspace.start(plan)
-            started = _StartedRun(run, run.iter_events(), dict(before))
-            opened.last = started if self._alone else None
+            started = _StartedRun(run, run.iter_events(), dict(earlier_results))
+            opened.last_run = started if self._is_xdist_worker else None
             self._notices.update(dict.fromkeys(plan.notices))
         except (PlanError, StoreError) as error:
             started = error
-        self._started.update(dict.fromkeys(jobs, started))
+        self._runs_by_job.update(dict.fromkeys(jobs, started))
 
 
 @dataclass
 class _OpenProject:
-    """One project with its plans by eval set. `last` is the run to extend, if cases run one by one."""
+    """One project with its plans by eval set. `last_run` is the run to extend, if cases run one by one."""
 
     project: Project
     workspace: Workspace
     plans: dict[str, Plan] = field(default_factory=dict)
-    last: _StartedRun | None = None
+    last_run: _StartedRun | None = None
 
 
 @dataclass(frozen=True)
@@ -518,29 +522,29 @@ class _StartedRun:
 def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
     """Join several plans of a project into one plan for these jobs."""
     plans = list(plans)
-    wanted: dict[object, list[int]] = {}
+    repeats_by_case: dict[object, list[int]] = {}
     for job in jobs:
-        wanted.setdefault(job.case, []).append(job.repeat)
-    cases, selections, whole, notices = [], [], set[str](), dict[str, None]()
+        repeats_by_case.setdefault(job.case, []).append(job.repeat)
+    cases, selections, whole_sets, notices = [], [], set[str](), dict[str, None]()
     for plan in plans:
-        chosen = [case for case in plan.cases if case.key in wanted]
-        if not chosen:
+        plan_cases = [case for case in plan.cases if case.key in repeats_by_case]
+        if not plan_cases:
             continue
         notices.update(dict.fromkeys(plan.notices))
-        complete = all(len(wanted[case.key]) == plan.limits.runs for case in chosen)
-        if complete and len(chosen) == len(plan.cases):
-            whole |= plan.whole_sets
-        name, ids = chosen[0].key.eval_set, tuple(case.key.eval_id for case in chosen)
+        is_complete = all(len(repeats_by_case[case.key]) == plan.limits.runs for case in plan_cases)
+        if is_complete and len(plan_cases) == len(plan.cases):
+            whole_sets |= plan.whole_sets
+        name, ids = plan_cases[0].key.eval_set, tuple(case.key.eval_id for case in plan_cases)
         selections.append(Selection(eval_set=name, cases=ids))
-        for case in chosen:
-            repeats = wanted[case.key]
+        for case in plan_cases:
+            repeats = repeats_by_case[case.key]
             is_whole = len(repeats) == plan.limits.runs
             cases += [case] if is_whole else [replace(case, repeat=repeat) for repeat in repeats]
     return replace(
         plans[0],
         cases=tuple(cases),
         selections=tuple(selections),
-        whole_sets=frozenset(whole),
+        whole_sets=frozenset(whole_sets),
         notices=tuple(notices),
         problems=(),  # an item of the set reports them
     )

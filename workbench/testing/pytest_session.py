@@ -77,7 +77,7 @@ def get_model_calls(item: pytest.Item | pytest.Session) -> ModelRecording:
 
 
 def read_models(config: pytest.Config) -> str | None:
-    """Read how the agents' models are asked; None if it is not said. Raises UsageError."""
+    """Read how the agents' models are asked; None if no option says it. Raises UsageError."""
     mode = text_option(config, "models")
     if mode not in (None, *_MODES):
         import pytest
@@ -88,15 +88,17 @@ def read_models(config: pytest.Config) -> str | None:
 
 def text_option(config: pytest.Config, name: str) -> str | None:
     """Read an option from the command line, else from the configuration file of pytest, else None."""
-    given: str | None = config.getoption(f"workbench_{name}")
-    return given or config.getini(f"workbench_{name}") or None
+    value: str | None = config.getoption(f"workbench_{name}")
+    return value or config.getini(f"workbench_{name}") or None
 
 
-def number_option(config: pytest.Config, name: str, read: type[int] | type[float], expected: str) -> int | float | None:
+def number_option(
+    config: pytest.Config, name: str, parse: type[int] | type[float], expected: str
+) -> int | float | None:
     """Read an option that is a number above 0. Raises UsageError for any other value."""
     text = text_option(config, name)
     try:
-        value = None if text is None else read(text)
+        value = None if text is None else parse(text)
     except ValueError:
         value = 0
     if value is not None and not 0 < value < float("inf"):
@@ -114,8 +116,8 @@ def requires_all_samples(config: pytest.Config) -> bool | None:
 
 def path_option(config: pytest.Config, name: str) -> Path | None:
     """Read a file option: relative to the working directory on the command line, else to the root of pytest."""
-    given: str | None = config.getoption(f"workbench_{name}")
-    if given:
-        return config.invocation_params.dir / given
+    argument: str | None = config.getoption(f"workbench_{name}")
+    if argument:
+        return config.invocation_params.dir / argument
     configured = config.getini(f"workbench_{name}")
     return config.rootpath / configured if configured else None

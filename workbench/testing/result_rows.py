@@ -82,11 +82,11 @@ class Rows:
 
     def with_prompts(self, template: PromptTemplate) -> Rows:
         """Return rows with prompts from a template. Raises EvaluationError for a variable that is no column."""
-        known = self.columns
+        columns = self.columns
         variables = sorted(template.variables)
         for variable in variables:
-            if variable not in known:
-                expected = f"a column of the dataset{suggest_name(variable, known)}"
+            if variable not in columns:
+                expected = f"a column of the dataset{suggest_name(variable, columns)}"
                 raise EvaluationError(f"prompt_template: found the variable {variable!r}, expected {expected}")
         rows = tuple(_fill_prompt(row, template, variables, self.source) for row in self.rows)
         return replace(self, rows=rows, frame=_drop_columns(self.frame, ["prompt"]))
@@ -94,9 +94,9 @@ class Rows:
     def without_answers(self) -> Rows:
         """Return rows without the answers of agents. Raises EvaluationError if they have no prompts."""
         if "prompt" not in self.columns:
-            found = ", ".join(list(self.columns)[:8]) or "none"
+            names = ", ".join(list(self.columns)[:8]) or "none"
             expected = "'prompt', or a prompt_template"
-            raise EvaluationError(f"{self.source}: found the columns {found}, expected {expected}")
+            raise EvaluationError(f"{self.source}: found the columns {names}, expected {expected}")
         rows = tuple(_drop_answers(row, self.source) for row in self.rows)
         return replace(self, rows=rows, frame=_drop_columns(self.frame, OUTPUTS))
 
@@ -131,7 +131,7 @@ def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
     columns = {known: name for known, name in mapping.items() if known != name}
     try:
         if isinstance(dataset, str | Path):
-            return _make_rows(_read(dataset, columns))
+            return _make_rows(_read_source(dataset, columns))
         if hasattr(dataset, "iloc") and hasattr(dataset, "columns"):
             rows = _make_rows(dataset_from_frame(dataset, columns=columns, name=_IN_MEMORY))
             return replace(rows, frame=_drop_columns(dataset.copy(deep=False), columns))
@@ -145,7 +145,7 @@ def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
     raise EvaluationError(f"dataset: found a {type(dataset).__name__}, expected {expected}")
 
 
-def _read(source: str | Path, columns: Mapping[str, str]) -> Dataset:
+def _read_source(source: str | Path, columns: Mapping[str, str]) -> Dataset:
     if isinstance(source, str) and is_address(source):
         return read_dataset(source, columns=columns)
     path = Path(source)
@@ -177,9 +177,9 @@ def _drop_columns(frame: Any, names: Iterable[str]) -> Any:
 
 
 def _fill_prompt(row: Row, template: PromptTemplate, variables: Sequence[str], source: Path | str) -> Row:
-    missing = [name for name in variables if row.columns.get(name) is None]
-    if missing:
-        error = StoreError(source, place=f"row {row.number}: {missing[0]}", found="nothing", expected="a value")
+    missing_names = [name for name in variables if row.columns.get(name) is None]
+    if missing_names:
+        error = StoreError(source, place=f"row {row.number}: {missing_names[0]}", found="nothing", expected="a value")
         return row._replace(problems=(*row.problems, error))
     prompt = template.assemble(**{name: format_value(row.columns[name]) for name in variables}).template
     return row._replace(prompt=prompt, columns={**row.columns, "prompt": prompt})
@@ -221,7 +221,7 @@ class EvalCase:
         eval_case_id: str | None = None,
         **columns: Any,
     ) -> None:
-        """Raises EvaluationError for what only the service can read, and for several responses."""
+        """Raises EvaluationError for arguments that only the service can read, and for several responses."""
         for name in _ONLY_OF_THE_SERVICE:
             if columns.get(name) is not None:
                 raise EvaluationError(f"EvalCase: found {name}, expected prompt and responses; {USE_EVAL_SETS}")
@@ -249,7 +249,7 @@ class EvalCase:
 
 
 class EvaluationDataset:
-    """Rows to evaluate: a pandas frame or `EvalCase` objects. `candidate_name` is the name of what answered them."""
+    """Rows to evaluate: a pandas frame or `EvalCase` objects. `candidate_name` is the model or agent that answered."""
 
     def __init__(
         self,
@@ -299,20 +299,20 @@ class EvaluationDataset:
 
 def build_from_dict(kind: type[_Built], values: Mapping[Any, Any]) -> _Built:
     """Build an object from its fields. Raises EvaluationError for a field that it does not have."""
-    known = list(inspect.signature(kind).parameters)
+    parameters = list(inspect.signature(kind).parameters)
     for name in values:
-        if name not in known:
-            expected = f"one of {', '.join(known)}"
+        if name not in parameters:
+            expected = f"one of {', '.join(parameters)}"
             raise EvaluationError(f"{kind.__name__}: found the key {name!r}, expected {expected}")
     return kind(**values)
 
 
-def _read_case(given: Any) -> EvalCase:
-    if isinstance(given, EvalCase):
-        return given
-    if isinstance(given, Mapping):
-        return EvalCase(**given)
-    raise EvaluationError(f"eval_cases: found {describe(given)}, expected EvalCase objects")
+def _read_case(value: Any) -> EvalCase:
+    if isinstance(value, EvalCase):
+        return value
+    if isinstance(value, Mapping):
+        return EvalCase(**value)
+    raise EvaluationError(f"eval_cases: found {describe(value)}, expected EvalCase objects")
 
 
 def _unwrap_response(value: Any) -> Any:
@@ -368,31 +368,36 @@ class Table:
         results: Sequence[CaseResult],
         metrics: Sequence[TaskMetric],
         *,
-        asked_agent: bool,
-        missing: Mapping[tuple[int, str], str],
+        has_agent: bool,
+        missing_reasons: Mapping[tuple[int, str], str],
     ) -> None:
-        """`missing` has reasons for empty cells of the rows, by row number and column: they are also the reasons for
-        empty scores."""
+        """`missing_reasons` says why cells of the rows are empty, by row number and column. Scores of a row are empty
+        for the same reason."""
         self.problems: list[Problem] = []
-        self._metrics = [(asked, _main_column(asked)) for asked in metrics]
-        scores_of = cache_by_identity(maxsize=256)(self._score_cells)
-        found: list[dict[str, Any]] = []
+        self._metrics = [(metric, _main_column(metric)) for metric in metrics]
+        make_score_cells = cache_by_identity(maxsize=256)(self._score_cells)
+        cells_by_row: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
             cells = dict(row.columns)
-            if asked_agent:
+            if has_agent:
                 cells.update(_answer_cells(result))
-            cells.update(scores_of(result.metrics))
-            found.append(cells)
-        own = rows.columns
-        others = dict.fromkeys(name for cells in found for name in cells if name not in own and name not in OUTPUTS)
-        outputs = [name for name in OUTPUTS if name not in own and any(name in cells for cells in found)]
-        self.columns = (*own, *outputs, *_order_columns(others, metrics))
-        self.rows = [
-            cells if (*cells,) == self.columns else {name: cells.get(name) for name in self.columns} for cells in found
+            cells.update(make_score_cells(result.metrics))
+            cells_by_row.append(cells)
+        dataset_columns = rows.columns
+        other_columns = dict.fromkeys(
+            name for cells in cells_by_row for name in cells if name not in dataset_columns and name not in OUTPUTS
+        )
+        outputs = [
+            name for name in OUTPUTS if name not in dataset_columns and any(name in cells for cells in cells_by_row)
         ]
-        if asked_agent:
+        self.columns = (*dataset_columns, *outputs, *_order_columns(other_columns, metrics))
+        self.rows = [
+            cells if (*cells,) == self.columns else {name: cells.get(name) for name in self.columns}
+            for cells in cells_by_row
+        ]
+        if has_agent:
             self._explain_answers(results)
-        self._explain_scores(results, missing)
+        self._explain_scores(results, missing_reasons)
 
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Add the reasons for empty cells of the agent."""
@@ -400,47 +405,50 @@ class Table:
             reason = _get_failure_message(result)
             for name in OUTPUTS:
                 if name in self.columns and cells[name] is None:
-                    said = reason or f"the agent gave no {name}"
-                    self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", said))
+                    explanation = reason or f"the agent gave no {name}"
+                    self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", explanation))
 
-    def _explain_scores(self, results: Sequence[CaseResult], missing: Mapping[tuple[int, str], str]) -> None:
+    def _explain_scores(self, results: Sequence[CaseResult], missing_reasons: Mapping[tuple[int, str], str]) -> None:
         """Add the reasons for empty cells of metrics."""
         columns = [
-            (name, asked) for asked, _ in self._metrics for name in self.columns if _is_metric_column(name, asked)
+            (name, task_metric)
+            for task_metric, _ in self._metrics
+            for name in self.columns
+            if _is_metric_column(name, task_metric)
         ]
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
-            empty = [(name, asked) for name, asked in columns if cells[name] is None]
+            empty = [(name, task_metric) for name, task_metric in columns if cells[name] is None]
             if empty:
                 found = {metric.name: metric for metric in result.metrics}
-                for name, asked in empty:
-                    status, reason = _explain_empty(found.get(asked.result), result)
+                for name, task_metric in empty:
+                    status, reason = _explain_empty(found.get(task_metric.result), result)
                     places = (number, RESPONSE), (number, reason.removeprefix("the row has no "))
-                    causes = [missing[place] for place in places if place in missing]
+                    causes = [missing_reasons[place] for place in places if place in missing_reasons]
                     self.problems.append(Problem(number, name, *(("ERROR", causes[0]) if causes else (status, reason))))
 
     def _score_cells(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
-        found = {metric.name: metric for metric in metrics}
+        results = {metric.name: metric for metric in metrics}
         cells: dict[str, Any] = {}
-        for asked, main in self._metrics:
-            metric = found.get(asked.result)
+        for task_metric, main in self._metrics:
+            metric = results.get(task_metric.result)
             score = None if metric is None else metric.score
             cells[main] = (
-                _CHOICES[_round_preference(score)] if asked.kind == "pairwise" and score is not None else score
+                _CHOICES[_round_preference(score)] if task_metric.kind == "pairwise" and score is not None else score
             )
-            if asked.kind in ("pairwise", "pointwise"):
-                cells[f"{asked.name}/explanation"] = None if metric is None else _find_explanation(metric)
-            if asked.kind in ("custom", "parsed") and metric is not None:
-                prefix = f"{asked.name}/"
-                more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
-                more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
-                cells |= {name: value for name, value in more.items() if name != main}
-                if asked.kind == "parsed" and score is None and more:
+            if task_metric.kind in ("pairwise", "pointwise"):
+                cells[f"{task_metric.name}/explanation"] = None if metric is None else _find_explanation(metric)
+            if task_metric.kind in ("custom", "parsed") and metric is not None:
+                prefix = f"{task_metric.name}/"
+                extra_cells = {name: other.score for name, other in results.items() if name.startswith(prefix)}
+                extra_cells |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
+                cells |= {name: value for name, value in extra_cells.items() if name != main}
+                if task_metric.kind == "parsed" and score is None and extra_cells:
                     del cells[main]  # the function of the caller reads no score
         return cells
 
 
-def _main_column(asked: TaskMetric) -> str:
-    return f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
+def _main_column(metric: TaskMetric) -> str:
+    return f"{metric.name}/{'pairwise_choice' if metric.kind == 'pairwise' else 'score'}"
 
 
 def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
@@ -449,8 +457,8 @@ def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
     answer = None if turn is None else turn.invocation.final_response
     yield RESPONSE, None if answer is None else answer.text()
     yield LATENCY, None if turn is None else turn.duration_seconds
-    asked = result.failure is None or result.failure.kind is not FailureKind.FILE
-    yield FAILURE, int(turn is None) if asked else None
+    was_asked = result.failure is None or result.failure.kind is not FailureKind.FILE
+    yield FAILURE, int(turn is None) if was_asked else None
     if turn is not None and turn.invocation.intermediate_data is not None and turn.calls_unknown is None:
         calls = get_trajectory(turn.invocation)
         yield TRAJECTORY, [{"tool_name": call.name, "tool_input": call.args} for call in calls]
@@ -462,13 +470,13 @@ def build_summary(
     """Return the numbers of a run under their documented names; NaN if there is none. `measures` are latency and
     failure, if they are known."""
     numbers: dict[str, float] = {"row_count": row_count}
-    for asked in metrics:
-        if asked.kind == "pairwise":
+    for metric in metrics:
+        if metric.kind == "pairwise":
             for side in ("candidate", "baseline"):
-                name = f"{asked.name}/{side}_model_win_rate"
+                name = f"{metric.name}/{side}_model_win_rate"
                 numbers[name] = _read_number(summary.metrics.get(name), "mean")
-        elif asked.kind != "parsed" or not math.isnan(_read_number(summary.metrics.get(asked.result), "mean")):
-            numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.result))
+        elif metric.kind != "parsed" or not math.isnan(_read_number(summary.metrics.get(metric.result), "mean")):
+            numbers |= _mean_and_std(metric.name, summary.metrics.get(metric.result))
     engine_names = {LATENCY: "latency", FAILURE: "failure"}
     for measure in measures:
         numbers |= _mean_and_std(measure, summary.metrics.get(engine_names[measure]))
@@ -478,11 +486,11 @@ def build_summary(
 def count_wins(rows: Sequence[Mapping[str, Any]], metrics: Sequence[TaskMetric]) -> dict[str, float]:
     """Return the win rates of comparisons whose choices the caller reads: the share of the rows that have a choice."""
     rates: dict[str, float] = {}
-    for asked in metrics:
-        choices = [row.get(f"{asked.name}/pairwise_choice") for row in rows] if asked.kind == "parsed" else []
+    for metric in metrics:
+        choices = [row.get(f"{metric.name}/pairwise_choice") for row in rows] if metric.kind == "parsed" else []
         texts = [choice.lower() for choice in choices if isinstance(choice, str)]
         for side in ("candidate", "baseline") if texts else ():
-            rates[f"{asked.name}/{side}_model_win_rate"] = sum(text.startswith(side) for text in texts) / len(texts)
+            rates[f"{metric.name}/{side}_model_win_rate"] = sum(text.startswith(side) for text in texts) / len(texts)
     return rates
 
 
@@ -490,17 +498,17 @@ def _mean_and_std(name: str, summary: MetricSummary | None) -> dict[str, float]:
     return {f"{name}/mean": _read_number(summary, "mean"), f"{name}/std": _read_number(summary, "std")}
 
 
-def _read_number(summary: MetricSummary | None, which: Literal["mean", "std"]) -> float:
-    value: float | None = None if summary is None else getattr(summary, which)
+def _read_number(summary: MetricSummary | None, statistic: Literal["mean", "std"]) -> float:
+    value: float | None = None if summary is None else getattr(summary, statistic)
     return math.nan if value is None else value
 
 
 def _order_columns(names: dict[str, None], metrics: Sequence[TaskMetric]) -> Iterator[str]:
     """Yield the columns grouped by metric: a later row may have more numbers than the first."""
-    left = dict(names)
-    for asked in metrics:
-        for name in [name for name in left if _is_metric_column(name, asked)]:
-            del left[name]
+    remaining = dict(names)
+    for metric in metrics:
+        for name in [name for name in remaining if _is_metric_column(name, metric)]:
+            del remaining[name]
             yield name
 
 
@@ -520,8 +528,8 @@ def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Lit
     return "ERROR" if metric.status is MetricStatus.ERROR else "UNDEFINED", metric.reason or "the metric gave no score"
 
 
-def _is_metric_column(column: str, asked: TaskMetric) -> bool:
-    return column.startswith(f"{asked.name}/")
+def _is_metric_column(column: str, metric: TaskMetric) -> bool:
+    return column.startswith(f"{metric.name}/")
 
 
 def _get_failure_message(result: CaseResult) -> str | None:
@@ -624,8 +632,8 @@ class EvaluationResult:
         return "".join(section.to_html() for section in self._make_sections(None))
 
     def _make_sections(self, candidate_names: Sequence[str] | None) -> list[NotebookSection]:
-        chosen = self._choose_candidates(candidate_names)
-        names = [name for _, name in chosen]
+        candidates = self._choose_candidates(candidate_names)
+        names = [name for _, name in candidates]
         numbers = [
             [each.metric_name, each.mean_score, each.stdev_score, each.num_cases_valid, each.num_cases_error]
             for each in self.summary_metrics
@@ -635,11 +643,11 @@ class EvaluationResult:
         ]
         if self.win_rates:
             rows = [
-                [metric, *(stats.win_rates[index] for index, _ in chosen), stats.tie_rate]
+                [metric, *(stats.win_rates[index] for index, _ in candidates), stats.tie_rate]
                 for metric, stats in self.win_rates.items()
             ]
             sections.append(NotebookSection("Win rates", ["metric", *names, "tie"], rows))
-        for index, name in chosen:
+        for index, name in candidates:
             table = self.results[index].rows
             sections.append(NotebookSection(name, list(table[0]), [list(row.values()) for row in table]))
         return sections
@@ -649,19 +657,19 @@ class EvaluationResult:
 
         Raises EvaluationError.
         """
-        known = self.candidate_names
-        if names is None or (len(names) == len(known) and not {*names} <= {*known}):
-            return list(enumerate(names or known))
+        all_names = self.candidate_names
+        if names is None or (len(names) == len(all_names) and not {*names} <= {*all_names}):
+            return list(enumerate(names or all_names))
         for name in names:
-            if name not in known:
-                raise EvaluationError(f"candidate_names: found {name!r}, expected some of {', '.join(known)}")
-        return [(known.index(name), name) for name in names]
+            if name not in all_names:
+                raise EvaluationError(f"candidate_names: found {name!r}, expected some of {', '.join(all_names)}")
+        return [(all_names.index(name), name) for name in names]
 
 
 # Result files, local or remote: the table as JSONL or CSV, and the numbers as JSON.
 
 _TABLE = "eval_results.jsonl"
-_SUMMARY = "summary_metrics.json"
+SUMMARY = "summary_metrics.json"
 
 
 def check_output(folder: str, *, file_name: str | None) -> None:
@@ -675,8 +683,8 @@ def check_output(folder: str, *, file_name: str | None) -> None:
         raise EvaluationError(f"output_file_name: found {file_name!r}, expected a name that ends in .jsonl or .csv")
 
 
-def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> None:
-    """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
+def write_result(result: EvalResult, folder: str, *, file_name: str | None, summary_name: str = SUMMARY) -> None:
+    """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it as `summary_name`.
 
     `folder` is a path or an address. Cells with other values than text and numbers are JSON. Secrets are redacted.
     Raises StoreError.
@@ -685,7 +693,7 @@ def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> N
     text = _to_csv(result) if table.suffix == ".csv" else _dump_lines(result.rows)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
     _write(folder, table, text.encode("utf-8", "backslashreplace"))
-    _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+    _write(folder, table.with_name(summary_name), (json.dumps(numbers, indent=2) + "\n").encode())
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], folder: str, file_name: str) -> None:

@@ -24,7 +24,7 @@ _PYTEST_PREFIX = "PYTEST_"
 
 
 @dataclass
-class _Shared:
+class _SharedWorkspace:
     workspace: Workspace
     loaded: LoadedSettings
     environment: frozenset[tuple[str, str]]
@@ -39,7 +39,7 @@ class SharedWorkspaces:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Path, _Shared] = {}
+        self._workspaces: dict[Path, _SharedWorkspace] = {}
         self._lock = threading.Lock()
 
     @contextmanager
@@ -54,32 +54,32 @@ class SharedWorkspaces:
     def close(self) -> None:
         """Close all workspaces."""
         with self._lock:
-            shared, self._open = list(self._open.values()), {}
+            shared, self._workspaces = list(self._workspaces.values()), {}
         for each in shared:
             each.workspace.close()
 
-    def _acquire(self, root: Path, loaded: LoadedSettings) -> _Shared:
+    def _acquire(self, root: Path, loaded: LoadedSettings) -> _SharedWorkspace:
         environment = frozenset(item for item in os.environ.items() if not item[0].startswith(_PYTEST_PREFIX))
         outdated = None
         with self._lock:
-            shared = self._open.get(root)
+            shared = self._workspaces.get(root)
             if shared is None or (shared.loaded, shared.environment) != (loaded, environment):
                 outdated = shared
                 project = Project(root=root, targets={}, eval_sets=())
-                shared = self._open[root] = _Shared(Workspace(project, loaded), loaded, environment)
+                shared = self._workspaces[root] = _SharedWorkspace(Workspace(project, loaded), loaded, environment)
             shared.users += 1
         if outdated is not None and not outdated.users:
             outdated.workspace.close()
         return shared
 
-    def _release(self, root: Path, shared: _Shared) -> None:
+    def _release(self, root: Path, shared: _SharedWorkspace) -> None:
         with self._lock:
             shared.users -= 1
-            is_current = self._open.get(root) is shared
+            is_current = self._workspaces.get(root) is shared
             if shared.users or (is_current and session.is_open):
                 return
             if is_current:
-                del self._open[root]
+                del self._workspaces[root]
         shared.workspace.close()
 
 
@@ -92,8 +92,8 @@ shared_workspaces = SharedWorkspaces()
 def apply_model_calls(plan: Plan, calls: ModelRecording, *, asks_models: bool = False) -> Plan:
     """Return the plan with its judge and user models recorded or replayed.
 
-    `asks_models`: code of the caller asks models, which the plan does not show. Earlier calls in the file are kept
-    unless the same request was recorded again. Raises PlanError if the file to replay is missing, and StoreError if the
+    `asks_models`: code of the caller asks models, which the plan does not show. Earlier calls in the file stay
+    unless the same request is recorded again. Raises PlanError if the file to replay is missing, and StoreError if the
     folder of the file cannot be made.
     """
     file = calls.file
@@ -101,8 +101,8 @@ def apply_model_calls(plan: Plan, calls: ModelRecording, *, asks_models: bool = 
         return plan
     if not calls.record:
         if not file.is_file():
-            how = f"record them with `pytest {RECORD_OPTION}`"
-            raise PlanError(f"{shown_path(file)}: there are no recorded answers of models; {how}")
+            advice = f"record them with `pytest {RECORD_OPTION}`"
+            raise PlanError(f"{shown_path(file)}: there are no recorded answers of models; {advice}")
         return plan.with_options(replay_calls=file)
     make_folder(file.parent)
     return plan.with_options(record_calls=file)

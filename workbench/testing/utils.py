@@ -1,4 +1,4 @@
-"""What programs import from the SDK's modules `utils` and `constants`.
+"""The names that programs import from the SDK's modules `utils` and `constants`.
 
 `workbench.testing.constants` is a name of this module.
 """
@@ -45,14 +45,14 @@ def parse_rubrics(rubric_generation_response: str) -> dict[str, Any]:
     _, fence, rest = rubric_generation_response.partition("```json")
     text = rest.partition("```")[0] if fence else rubric_generation_response
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except json.JSONDecodeError as error:
         raise UnreadableRubrics(f"the reply of the model is no JSON: {error}") from None
-    if isinstance(found, list):
-        return {"questions": found}
-    if not isinstance(found, dict):
+    if isinstance(parsed, list):
+        return {"questions": parsed}
+    if not isinstance(parsed, dict):
         raise UnreadableRubrics("the reply of the model is no JSON object with questions")
-    return found
+    return parsed
 
 
 def parse_question_blocks(txt: str) -> list[tuple[str, bool]]:
@@ -74,8 +74,8 @@ def parse_verdict(txt: str) -> bool | None:
 
     `Verdict:` within a line may be a quotation of the response.
     """
-    found = _VERDICT.findall(txt)
-    return found[-1].lower() == "yes" if found else None
+    verdicts = _VERDICT.findall(txt)
+    return verdicts[-1].lower() == "yes" if verdicts else None
 
 
 def parse_pointwise_rubric_result(results: Sequence[str]) -> dict[str, Any]:
@@ -87,10 +87,10 @@ def parse_pointwise_rubric_result(results: Sequence[str]) -> dict[str, Any]:
     for reply in results:
         for question, verdict in parse_question_blocks(reply):
             votes[question] = votes.get(question, 0) + (1 if verdict else -1)
-    met = {question: count > 0 for question, count in votes.items()}
+    answers = {question: count > 0 for question, count in votes.items()}
     return {
-        "score": sum(met.values()) / len(met) if met else None,
-        "rubric_verdict_pairs": _format_answers(met),
+        "score": sum(answers.values()) / len(answers) if answers else None,
+        "rubric_verdict_pairs": _format_answers(answers),
         "raw_outputs": list(results),
     }
 

@@ -738,7 +738,7 @@ class _Expected:
                 tool=tool,
                 argument=argument,
                 values=len(counts),
-                once=[value for value, count in counts.items() if count == 1],
+                single_values=[value for value, count in counts.items() if count == 1],
             )
             for (tool, argument), counts in self.values.items()
         ]

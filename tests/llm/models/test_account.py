@@ -101,7 +101,7 @@ async def test_a_reply_without_text_is_charged(serve: Serve, open_models: OpenMo
 async def test_a_call_budget_stops_further_requests(serve: Serve, open_models: OpenModels) -> None:
     messages: list[str] = []
     server = serve(lambda _: gemini("yes", seconds=0.02))
-    account = Account(budget=Budget(calls=3), stopped=messages.append)
+    account = Account(budget=Budget(calls=3), on_stop=messages.append)
     models = open_models(server)
 
     troubles = await asyncio.gather(*(_find_trouble(models, account, number) for number in range(8)))
@@ -137,7 +137,7 @@ async def test_earlier_spending_counts_against_the_budget_but_is_not_listed_agai
     serve: Serve, open_models: OpenModels, before: ModelSpending, budget: Budget, reason: str
 ) -> None:
     server = serve(lambda _: gemini("yes"))
-    account = Account(Prices({"gemini-test": OwnPrice(0.0, 1.0)}), budget, before=[before])
+    account = Account(Prices({"gemini-test": OwnPrice(0.0, 1.0)}), budget, earlier_spending=[before])
 
     with pytest.raises(ModelError, match=reason):
         await open_models(server).ask(request(), account=account)

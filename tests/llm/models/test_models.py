@@ -155,7 +155,7 @@ async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
 ) -> None:
     server, messages = serve(lambda _: refusal), list[str]()
     models = open_models(server, options={"concurrency": 2})
-    account = Account(stopped=messages.append)
+    account = Account(on_stop=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
@@ -169,7 +169,7 @@ async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
     assert len(stopped) >= 16
     assert {each.message for each in stopped} == {f"gemini-test was not called: {reason}"}
     with pytest.raises(ModelError, match=re.escape(reason)):  # the next run asks again
-        await models.ask(request(), account=Account(stopped=messages.append))
+        await models.ask(request(), account=Account(on_stop=messages.append))
     assert len(messages) == 2
 
 
@@ -182,7 +182,7 @@ async def test_a_service_that_fails_for_several_requests_is_not_asked_again(
 ) -> None:
     messages: list[str] = []
     server = serve(lambda _: gemini_error(500, "oops"))
-    models, account = open_models(server, options={"tries": 2}), Account(stopped=messages.append)
+    models, account = open_models(server, options={"tries": 2}), Account(on_stop=messages.append)
 
     failures = []
     for number in range(5):
@@ -201,7 +201,7 @@ async def test_a_service_that_fails_for_one_prompt_or_for_a_while_is_asked_again
 ) -> None:
     messages: list[str] = []
     server = serve(lambda _: gemini_error(500, "oops"))
-    models, account = open_models(server, options={"tries": 2}), Account(stopped=messages.append)
+    models, account = open_models(server, options={"tries": 2}), Account(on_stop=messages.append)
 
     async def ask(text: str) -> Trouble | None:
         try:
@@ -225,7 +225,7 @@ async def test_a_service_that_fails_for_one_prompt_or_for_a_while_is_asked_again
 async def test_an_exhausted_quota_stops_requests_with_one_message(serve: Serve, open_models: OpenModels) -> None:
     server, messages = serve(lambda _: gemini_error(429, "quota")), list[str]()
     models = open_models(server, options={"tries": 3, "concurrency": 4})
-    account = Account(stopped=messages.append)
+    account = Account(on_stop=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
@@ -238,7 +238,7 @@ async def test_an_exhausted_quota_stops_requests_with_one_message(serve: Serve, 
 
 async def test_a_missing_key_is_explained_once_and_named_briefly_per_request(open_models: OpenModels) -> None:
     messages: list[str] = []
-    models, account = open_models(None, environment={}), Account(stopped=messages.append)
+    models, account = open_models(None, environment={}), Account(on_stop=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(3)), return_exceptions=True
@@ -253,7 +253,7 @@ async def test_a_wait_for_the_quota_is_reported_once(serve: Serve, open_models: 
     answers = iter([gemini_error(429, "busy", retry_delay="1.2s"), *[gemini("yes")] * 3])
     waits: list[tuple[str, float]] = []
     models = open_models(serve(lambda _: next(answers)), options={"concurrency": 1})
-    account = Account(waits=lambda *wait: waits.append(wait))
+    account = Account(on_wait=lambda *wait: waits.append(wait))
 
     await asyncio.gather(*(models.ask(request(str(number)), account=account) for number in range(3)))
 

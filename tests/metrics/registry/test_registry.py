@@ -50,7 +50,7 @@ def test_every_metric_has_the_facts_that_a_picker_needs() -> None:
     ],
 )
 def test_the_nearest_name_is_found(name: str, expected: str | None) -> None:
-    assert find_nearest_metric(name, also=["my_metric"]) == expected
+    assert find_nearest_metric(name, other_names=["my_metric"]) == expected
 
 
 def test_an_unknown_metric_is_a_problem_with_the_nearest_name(config: Any) -> None:

@@ -347,7 +347,7 @@ async def test_hostile_data_run_no_script(
                   summary=RunSummary(total=1, failed=1, metrics=summary))
         for number in (1, 2)
     ]  # fmt: skip
-    report = RunReport(**{**vars(report), "run_id": HOSTILE, "earlier": runs})
+    report = RunReport(**{**vars(report), "run_id": HOSTILE, "earlier_runs": runs})
     key = {"target": "home", "eval_set": HOSTILE, "eval_id": HOSTILE, "occurrence": 0}
     scores = {"status": "FAILED", "scores": {HOSTILE: 0.5, "constructor": 1.0}}
     change = {**key, "change": "regression", "reason": HOSTILE, "before": scores, "after": {**scores, "scores": {}}}
@@ -418,7 +418,7 @@ async def test_the_last_runs_are_plotted_with_a_table(
                   summary=RunSummary(total=4, passed=day, failed=4 - day))
         for day in (1, 2, 3)
     ]  # fmt: skip
-    await browser_page.visit(write_page(make_report(every_status, earlier=runs)))
+    await browser_page.visit(write_page(make_report(every_status, earlier_runs=runs)))
 
     labels = await browser_page.evaluate("[...document.querySelectorAll('svg')].map(image => image.ariaLabel)")
 

@@ -195,7 +195,7 @@ def test_earlier_runs_and_a_comparison_are_data_of_the_page(make_report: MakeRep
         started_at=datetime(2026, 11, 20, tzinfo=UTC),
         summary=RunSummary(total=2, passed=1),
     )
-    report = make_report([], earlier=[earlier])
+    report = make_report([], earlier_runs=[earlier])
 
     data = read_data(html_page(report, {"counts": {"regression": 1}}))
 

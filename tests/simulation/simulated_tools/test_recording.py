@@ -74,7 +74,7 @@ def test_a_call_that_was_not_recorded_is_an_error_or_reaches_the_tool(project: P
     run = project.run(replay_tools=file, isolation=isolation)
     kind, message = get_failure(run, "one")
     assert kind == "tool"
-    assert message.endswith('calls.jsonl: get_order({"order_id": "7"}) was called a second time, but recorded once')
+    assert message.endswith('calls.jsonl: get_order({"order_id": "7"}) was called 2 times, but recorded once')
     assert get_failure(run, "two")[1].endswith("was called, but nothing is recorded for this case")
     assert project.real_calls == ["get_order 7"]
 

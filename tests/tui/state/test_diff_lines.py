@@ -133,6 +133,25 @@ def test_differences_that_the_criteria_ignore_are_free(make: Any, metric: Metric
     assert sorted(h.difference.kind.value for h, c in zip(diff.hunks, diff.costs, strict=True) if c.is_free) == free
 
 
+@pytest.mark.parametrize(
+    ("metric", "free"),
+    [
+        (make_metric("tool_trajectory_avg_score", 0.0), ["argument_changed"]),
+        (make_metric("tool_trajectory_avg_score", 0.0, args_match="subset"), ["argument_changed"]),
+        (make_metric("trajectory_strict_match", 0.0), ["argument_changed"]),
+        (make_metric("trajectory_exact_match", 0.0), []),
+    ],
+)
+def test_true_for_1_is_free_for_the_criteria_that_compare_as_python(
+    make: Any, metric: MetricResult, free: list[str]
+) -> None:
+    expected = make.turn("Go", None, ("set", {"n": 1}), ("missing", {}))
+    diff = make_difference(make, expected, make.turn("Go", None, ("set", {"n": True})), metric)
+
+    assert len(diff.hunks) == 2
+    assert [h.difference.kind.value for h, c in zip(diff.hunks, diff.costs, strict=True) if c.is_free] == free
+
+
 def test_no_difference_is_free_before_it_is_judged(make: Any) -> None:
     diff = make_difference(make, make.turn("Go", "a"), make.turn("Go", "b"))
 

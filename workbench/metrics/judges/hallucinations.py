@@ -85,17 +85,17 @@ def has_words(text: str) -> bool:
 def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
     """Read the sentences of all responses, numbered from 1.
 
-    Raises UnreadableReply. It also does so for an invented sentence, or if much of a response is missing: the score
-    would not be about the response.
+    Raises UnreadableReply, also for an invented sentence, and if much of a response is missing: the score would not
+    be about the response.
     """
     split = _read_sentences(reply, len(responses))
     if not any(split.values()):
         raise UnreadableReply(describe_unreadable(reply, "the sentences of the response"))
     sentences: dict[int, Sentence] = {}
     for number, text in enumerate(responses, start=1):
-        said = [sentence.strip() for sentence in split.get(number, ()) if has_words(sentence)]
-        _check_sentences(said, text, number)
-        for sentence in said:
+        response_sentences = [sentence.strip() for sentence in split.get(number, ()) if has_words(sentence)]
+        _check_sentences(response_sentences, text, number)
+        for sentence in response_sentences:
             sentences[len(sentences) + 1] = Sentence(sentence, number)
     return sentences
 
@@ -106,30 +106,34 @@ def read_labels(reply: str, sentences: Mapping[int, Sentence]) -> Opinion:
     There is a score only if all sentences have a label. Different labels of one sentence are ignored.
     """
     by_text = {_normalise(sentence.text): number for number, sentence in sentences.items()}
-    given: dict[int, list[SentenceLabel]] = {}
-    found, text = split_json(reply)
-    for entry in (*_iter_entries(found), *_iter_blocks(text)):
+    labels_by_number: dict[int, list[SentenceLabel]] = {}
+    objects, text = split_json(reply)
+    for entry in (*_iter_entries(objects), *_iter_blocks(text)):
         values = normalise_keys(entry)
         number = _read_number(values.get("number", values.get("id")))
         if number not in sentences:
             number = by_text.get(_normalise(to_text(values.get("sentence"))))
         label = _VERDICT_WORDS.find(to_text(values.get("label")))
         if number is not None and label is not None:
-            given.setdefault(number, []).append(
+            labels_by_number.setdefault(number, []).append(
                 SentenceLabel(label, to_text(values.get("rationale")), _read_evidence(values))
             )
-    said = {number: labels[0] for number, labels in given.items() if len({each.label for each in labels}) == 1}
-    if not said:
+    agreed_labels = {
+        number: labels[0] for number, labels in labels_by_number.items() if len({each.label for each in labels}) == 1
+    }
+    if not agreed_labels:
         return Opinion(problem=describe_unreadable(reply, "a label for each sentence"))
-    scores = {number: score_label(each.label) for number, each in said.items()}
+    scores = {number: score_label(each.label) for number, each in agreed_labels.items()}
     acceptable = sum(score == 1.0 for score in scores.values())
-    rationale = f"{acceptable} of {len(sentences)} sentences are acceptable" if len(said) == len(sentences) else ""
-    return Opinion(compute_sentence_share(scores, sentences), rationale, sentences=said)
+    rationale = (
+        f"{acceptable} of {len(sentences)} sentences are acceptable" if len(agreed_labels) == len(sentences) else ""
+    )
+    return Opinion(compute_sentence_share(scores, sentences), rationale, sentences=agreed_labels)
 
 
 def _read_sentences(reply: str, responses: int) -> dict[int, list[str]]:
-    for found in iter_json_objects(reply):
-        values = {normalise_words(key): value for key, value in found.items()}
+    for json_object in iter_json_objects(reply):
+        values = {normalise_words(key): value for key, value in json_object.items()}
         listed = values.get("responses")
         if isinstance(listed, list):
             return {
@@ -139,7 +143,7 @@ def _read_sentences(reply: str, responses: int) -> dict[int, list[str]]:
             }
         if responses == 1 and isinstance(values.get("sentences"), list):
             return {1: _read_texts(values["sentences"])}
-    ends = [found.end() for found in _TAG_END.finditer(reply)]
+    ends = [match.end() for match in _TAG_END.finditer(reply)]
     if responses != 1 or not ends:
         return {}
     return {1: _TAGGED.findall(reply[: ends[-1]])}  # no end tag follows, so a search in the rest would be quadratic
@@ -152,27 +156,27 @@ def _read_texts(value: Any) -> list[str]:
 
 
 def _check_sentences(sentences: Sequence[str], response: str, number: int) -> None:
-    whole = _normalise(response)
+    response_text = _normalise(response)
     for sentence in sentences:
-        if _normalise(sentence) not in whole:
+        if _normalise(sentence) not in response_text:
             shown = one_line(sentence, width=_SHOWN)
             raise UnreadableReply(f"the reply has a sentence that is not in response {number}: {shown}")
     covered = sum(len(_normalise(sentence)) for sentence in sentences)
-    if covered < _LEAST_COVERED * len(whole):
-        raise UnreadableReply(f"the reply leaves out {1 - covered / len(whole):.0%} of response {number}")
+    if covered < _LEAST_COVERED * len(response_text):
+        raise UnreadableReply(f"the reply leaves out {1 - covered / len(response_text):.0%} of response {number}")
 
 
 def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for found in objects:
-        for value in found.values():
+    for json_object in objects:
+        for value in json_object.values():
             if isinstance(value, list):
                 yield from (item for item in value if isinstance(item, Mapping))
-        for key, value in found.items():  # {"1": {"label": ...}} or {"1": "supported"}
+        for key, value in json_object.items():  # {"1": {"label": ...}} or {"1": "supported"}
             if isinstance(value, Mapping):
                 yield {"number": key, **value}
             elif isinstance(value, str) and _read_number(key) is not None:
                 yield {"number": key, "label": value}
-        yield found
+        yield json_object
 
 
 def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
@@ -259,7 +263,7 @@ _PART_NAMES = {"call": "TOOL CALL", "answer": "TOOL ANSWER", "grounding": "GROUN
 def ask_hallucinations(turn: Turn, view: CaseView, *, with_intermediate: bool) -> PreparingQuestion | Score:
     """Build the question about one turn; undefined if there is no text to check."""
     responses, context = _list_responses_and_context(
-        _finished_turns_until(turn, view), with_intermediate=with_intermediate
+        _list_finished_turns(turn, view), with_intermediate=with_intermediate
     )
     if not responses:
         return _NO_TEXT
@@ -288,7 +292,7 @@ def _ask_labels(reply: str, *, responses: Sequence[str], context: Sequence[str],
     )
 
 
-def _finished_turns_until(turn: Turn, view: CaseView) -> list[Turn]:
+def _list_finished_turns(turn: Turn, view: CaseView) -> list[Turn]:
     turns = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn) + 1]
     return [each for each in turns if each.actual is not None]
 
@@ -305,13 +309,13 @@ def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: boo
         return f"TURN {number} RESPONSE {len(responses)} WAS GIVEN HERE"
 
     context.append(f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}")
-    for happening in iter_events(turn.actual):
-        if happening.kind != "said":
-            context.append(f"TURN {number} {_PART_NAMES[happening.kind]}: {happening.text}")
-        elif with_intermediate and has_words(happening.text):
-            context.append(add_response(happening.text))
+    for event in iter_events(turn.actual):
+        if event.kind != "text":
+            context.append(f"TURN {number} {_PART_NAMES[event.kind]}: {event.text}")
+        elif with_intermediate and has_words(event.text):
+            context.append(add_response(event.text))
         else:
-            context.append(f"TURN {number} AGENT {happening.author}: {happening.text}")
+            context.append(f"TURN {number} AGENT {event.author}: {event.text}")
     if has_words(final := format_response(turn.actual)):
         context.append(add_response(final))
     return responses, context
@@ -320,9 +324,9 @@ def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: boo
 def _format_turn(turn: Turn, number: int) -> Iterator[str]:
     assert turn.actual is not None
     yield f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}"
-    for happening in iter_events(turn.actual):
-        said = happening.kind == "said"
-        yield f"TURN {number} {f'AGENT {happening.author}' if said else _PART_NAMES[happening.kind]}: {happening.text}"
+    for event in iter_events(turn.actual):
+        is_text = event.kind == "text"
+        yield f"TURN {number} {f'AGENT {event.author}' if is_text else _PART_NAMES[event.kind]}: {event.text}"
     if final := format_response(turn.actual):
         yield f"TURN {number} {label_final_speaker(turn.actual)}: {final}"
 

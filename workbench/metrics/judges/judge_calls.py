@@ -43,8 +43,8 @@ class Sentence(NamedTuple):
 
 def decide_majority(scores: Sequence[float | None]) -> float | None:
     """Return 1 if more scores are 1 than 0, else 0 (also for a tie); None if there is no score."""
-    given = [score for score in scores if score is not None]
-    return None if not given else 1.0 if sum(given) * 2 > len(given) else 0.0
+    votes = [score for score in scores if score is not None]
+    return None if not votes else 1.0 if sum(votes) * 2 > len(votes) else 0.0
 
 
 def by_majority(opinions: Sequence[Opinion]) -> Conclusion:
@@ -54,15 +54,15 @@ def by_majority(opinions: Sequence[Opinion]) -> Conclusion:
 
 def by_majority_of_two(opinions: Sequence[Opinion], *, low: float, high: float) -> Conclusion:
     """Count each sample as a vote for one of two ratings. A tie is the lower one."""
-    given = [opinion.score for opinion in opinions if opinion.score is not None]
-    return Conclusion(None if not given else high if given.count(high) * 2 > len(given) else low)
+    votes = [opinion.score for opinion in opinions if opinion.score is not None]
+    return Conclusion(None if not votes else high if votes.count(high) * 2 > len(votes) else low)
 
 
 def by_preference(opinions: Sequence[Opinion]) -> Conclusion:
     """Return 1 if more samples prefer the candidate (1) than the baseline (0), 0 if fewer do, else 0.5."""
-    given = [opinion.score for opinion in opinions if opinion.score is not None]
-    lead = given.count(1.0) - given.count(0.0)
-    return Conclusion(None if not given else 1.0 if lead > 0 else 0.0 if lead < 0 else 0.5)
+    votes = [opinion.score for opinion in opinions if opinion.score is not None]
+    lead = votes.count(1.0) - votes.count(0.0)
+    return Conclusion(None if not votes else 1.0 if lead > 0 else 0.0 if lead < 0 else 0.5)
 
 
 def by_mean(opinions: Sequence[Opinion]) -> Conclusion:
@@ -77,9 +77,9 @@ def by_mean(opinions: Sequence[Opinion]) -> Conclusion:
 def by_rubrics(opinions: Sequence[Opinion], *, rubrics: Mapping[str, str]) -> Conclusion:
     """Return the share of the rubrics (texts by id) that are met, each by majority."""
     scores = tuple(_score_rubric(rubric_id, text, opinions) for rubric_id, text in rubrics.items())
-    unsaid = [repr(rubric.rubric_id) for rubric in scores if rubric.score is None]
-    if unsaid and any(opinion.problem is None for opinion in opinions):  # a score must cover all rubrics
-        return Conclusion(None, f"no sample of the judge says anything about {', '.join(unsaid)}", rubrics=scores)
+    missing_ids = [repr(rubric.rubric_id) for rubric in scores if rubric.score is None]
+    if missing_ids and any(opinion.problem is None for opinion in opinions):  # a score must cover all rubrics
+        return Conclusion(None, f"no sample of the judge says anything about {', '.join(missing_ids)}", rubrics=scores)
     return Conclusion(_compute_mean([rubric.score for rubric in scores]), rubrics=scores)
 
 
@@ -87,10 +87,14 @@ def by_sentences(opinions: Sequence[Opinion], *, sentences: Mapping[int, Sentenc
     """Return the share of acceptable sentences (by number), each by majority: the mean over the responses."""
     labelled = {number: _score_sentence(number, sentence, opinions) for number, sentence in sentences.items()}
     scores = tuple(labelled.values())
-    unsaid = [str(number) for number, score in labelled.items() if score.score is None]
-    if unsaid:
-        read = any(opinion.problem is None for opinion in opinions)
-        reason = f"no sample of the judge says anything about the sentences {', '.join(unsaid)}" if read else None
+    missing_numbers = [str(number) for number, score in labelled.items() if score.score is None]
+    if missing_numbers:
+        has_readable_sample = any(opinion.problem is None for opinion in opinions)
+        reason = (
+            f"no sample of the judge says anything about the sentences {', '.join(missing_numbers)}"
+            if has_readable_sample
+            else None
+        )
         return Conclusion(None, reason, sentences=scores)
     shares = compute_sentence_share({number: score.score for number, score in labelled.items()}, sentences)
     return Conclusion(shares, sentences=scores, spread=_compute_spread(opinions))
@@ -107,17 +111,17 @@ def compute_sentence_share(scores: Mapping[int, float | None], sentences: Mappin
 
 
 def _score_sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]) -> SentenceScore:
-    said = [opinion.sentences[number] for opinion in opinions if number in opinion.sentences]
-    score = decide_majority([score_label(each.label) for each in said])
-    chosen = _find_most_frequent([each for each in said if score_label(each.label) == score])
+    labels = [opinion.sentences[number] for opinion in opinions if number in opinion.sentences]
+    score = decide_majority([score_label(each.label) for each in labels])
+    deciding_label = _find_most_frequent([each for each in labels if score_label(each.label) == score])
     return SentenceScore(
         sentence=sentence.text,
         response=sentence.response,
         score=score,
-        label=chosen.label if chosen is not None else None,
-        rationale=chosen.rationale if chosen is not None else "",
-        evidence=chosen.evidence if chosen is not None else "",
-        votes=dict(Counter(each.label for each in said)),
+        label=deciding_label.label if deciding_label is not None else None,
+        rationale=deciding_label.rationale if deciding_label is not None else "",
+        evidence=deciding_label.evidence if deciding_label is not None else "",
+        votes=dict(Counter(each.label for each in labels)),
     )
 
 
@@ -126,33 +130,33 @@ def score_label(label: str) -> float:
     return 1.0 if label in SUPPORTED_LABELS else 0.0
 
 
-def _find_most_frequent(said: Sequence[SentenceLabel]) -> SentenceLabel | None:
+def _find_most_frequent(labels: Sequence[SentenceLabel]) -> SentenceLabel | None:
     """Return the first label among the most frequent ones."""
-    votes = Counter(each.label for each in said)
-    return max(said, key=lambda each: votes[each.label], default=None)
+    votes = Counter(each.label for each in labels)
+    return max(labels, key=lambda each: votes[each.label], default=None)
 
 
 def _score_rubric(rubric_id: str, text: str, opinions: Sequence[Opinion]) -> RubricScore:
-    said = [opinion.rubrics.get(rubric_id, (None, "")) for opinion in opinions]
-    score = decide_majority([each for each, _ in said])
+    answers = [opinion.rubrics.get(rubric_id, (None, "")) for opinion in opinions]
+    score = decide_majority([vote for vote, _ in answers])
     return RubricScore(
         rubric_id=rubric_id,
         text=text,
         score=score,
-        rationale=next((rationale for each, rationale in said if each is not None and each == score), ""),
-        yes=sum(each == 1.0 for each, _ in said),
-        no=sum(each == 0.0 for each, _ in said),
+        rationale=next((rationale for vote, rationale in answers if vote is not None and vote == score), ""),
+        yes=sum(vote == 1.0 for vote, _ in answers),
+        no=sum(vote == 0.0 for vote, _ in answers),
     )
 
 
 def _compute_mean(scores: Sequence[float | None]) -> float | None:
-    given = [score for score in scores if score is not None]
-    return sum(given) / len(given) if given else None
+    values = [score for score in scores if score is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _compute_spread(opinions: Sequence[Opinion]) -> float | None:
-    given = [opinion.score for opinion in opinions if opinion.score is not None]
-    return statistics.stdev(given) if len(given) > 1 else None
+    values = [opinion.score for opinion in opinions if opinion.score is not None]
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 # The option `judge_model_options` of a criterion.
@@ -181,14 +185,14 @@ DESCRIPTION = describe_judge_options(samples=SAMPLES)
 
 def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOptions:
     """Read the options of the judge, with `samples` samples by default. Problems are added to `options`."""
-    given = options.raw(OPTION)
-    if given is None:
+    raw_options = options.raw(OPTION)
+    if raw_options is None:
         return JudgeOptions(samples=samples)
-    if not isinstance(given, Mapping):
-        options.refuse(OPTION, found=describe(given), expected="an object")
+    if not isinstance(raw_options, Mapping):
+        options.refuse(OPTION, found=describe(raw_options), expected="an object")
         return JudgeOptions(samples=samples)
-    values = {_to_snake_case(name): value for name, value in given.items()}
-    for name in given:
+    values = {_to_snake_case(name): value for name, value in raw_options.items()}
+    for name in raw_options:
         if _to_snake_case(name) not in KNOWN_OPTIONS:
             guess = find_nearest(name, KNOWN_OPTIONS)
             expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(KNOWN_OPTIONS)}"
@@ -197,8 +201,8 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
     if model is not None and not (isinstance(model, str) and model.strip()):
         options.refuse(f"{OPTION}.judge_model", found=describe(model), expected="the name of a model")
         model = None
-    elif model is not None and (wanted := explain_wrong_vendor(model)) is not None:
-        options.refuse(f"{OPTION}.judge_model", found=repr(model), expected=wanted)
+    elif model is not None and (expected_vendor := explain_wrong_vendor(model)) is not None:
+        options.refuse(f"{OPTION}.judge_model", found=repr(model), expected=expected_vendor)
     config = values.get("judge_model_config")
     if config is not None and not isinstance(config, Mapping):
         options.refuse(f"{OPTION}.judge_model_config", found=describe(config), expected="an object")
@@ -279,18 +283,23 @@ def is_scored_by_service(options: Options) -> bool:
     """True if the criterion selects the service. Options for a judge model are a problem then."""
     if options.choice(SCORER, SCORERS, default="judge") != "vertex":
         return False
-    given = options.raw(OPTION)
-    if given is not None:
+    judge_options = options.raw(OPTION)
+    if judge_options is not None:
         options.refuse(
             OPTION,
-            found=describe(given),
+            found=describe(judge_options),
             expected=f'none, because "{SCORER}": "vertex" uses no judge model',
         )
     return True
 
 
 def make_service_judge(
-    name: str, *, metric: str, instance: Instance, bounds: tuple[float, float] = (0.0, 1.0), whole: bool = False
+    name: str,
+    *,
+    metric: str,
+    instance: Instance,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    judges_conversation: bool = False,
 ) -> ModelJudge:
     """Make a judge that asks the service once.
 
@@ -299,16 +308,16 @@ def make_service_judge(
     lowest, best = bounds
 
     def ask(turn: Turn, view: CaseView) -> ModelQuestion | Score:
-        found = instance(turn, view)
-        if isinstance(found, Score):
-            return found
-        prompt = json.dumps({"metric": metric, "instance": found}, ensure_ascii=False, indent=1)
+        data = instance(turn, view)
+        if isinstance(data, Score):
+            return data
+        prompt = json.dumps({"metric": metric, "instance": data}, ensure_ascii=False, indent=1)
         return ModelQuestion(
             prompt=prompt, reply_schema={}, read=read_service_reply, conclude=by_mean, lowest=lowest, best=best
         )
 
     options = JudgeOptions(model=f"{VERTEX_EVALUATION}{metric}", samples=1)
-    return ModelJudge(name=name, options=options, ask=ask, whole=whole)
+    return ModelJudge(name=name, options=options, ask=ask, judges_conversation=judges_conversation)
 
 
 def build_turn_instance(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score:
@@ -331,7 +340,7 @@ def build_conversation_instance(turn: Turn, view: CaseView) -> Mapping[str, Any]
         name: {
             "agent_id": name,
             "instruction": agent.get("instructions") or "",
-            "tools": agent.get("tool_declarations") or [],
+            "tools": agent.get("tool_declarations") or agent.get("toolDeclarations") or [],
         }
         for name, agent in find_agents(turns).items()
     }
@@ -341,15 +350,15 @@ def build_conversation_instance(turn: Turn, view: CaseView) -> Mapping[str, Any]
 
 def _list_events(turn: Turn) -> Sequence[Mapping[str, Any]]:
     assert turn.actual is not None
-    said = [("user", turn.actual.user_content.parts or ()), *list_intermediate_parts(turn.actual)]
+    messages = [("user", turn.actual.user_content.parts or ()), *list_intermediate_parts(turn.actual)]
     if turn.actual.final_response is not None:
-        said.append(("agent", turn.actual.final_response.parts or ()))
+        messages.append(("agent", turn.actual.final_response.parts or ()))
     events = []
-    for author, parts in said:
-        written = [part.model_dump(mode="json", exclude_none=True) for part in parts if not part.thought]
-        if written:
+    for author, parts in messages:
+        visible_parts = [part.model_dump(mode="json", exclude_none=True) for part in parts if not part.thought]
+        if visible_parts:
             role = "user" if author == "user" else "model"
-            events.append({"author": author, "content": {"role": role, "parts": written}})
+            events.append({"author": author, "content": {"role": role, "parts": visible_parts}})
     return events
 
 

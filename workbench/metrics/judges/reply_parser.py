@@ -65,9 +65,9 @@ class VerdictWords(Generic[Verdict]):
         leading = self._word_pattern.match(normal, _find_first_word(normal))
         return None if leading is None else self._read_leading(leading)
 
-    def _read_leading(self, found: re.Match[str]) -> Verdict | None:
-        word = self._canonical_word(found["word"])
-        rest = found.string[found.end() :]
+    def _read_leading(self, match: re.Match[str]) -> Verdict | None:
+        word = self._canonical_word(match["word"])
+        rest = match.string[match.end() :]
         if _QUESTION_MARK.match(rest):  # "supported? no"
             return None
         if (
@@ -84,8 +84,8 @@ class VerdictWords(Generic[Verdict]):
             return None
         sentences = [sentence for sentence in _END_OF_SENTENCE.split(normal) if re.search(r"\w", sentence)]
         words = [self._match_whole(sentence) for sentence in sentences]
-        found = [None if word is None else self._words[word] for word in words]
-        return found[-1] if found and len({each for each in found if each is not None}) == 1 else None
+        verdicts = [None if word is None else self._words[word] for word in words]
+        return verdicts[-1] if verdicts and len({each for each in verdicts if each is not None}) == 1 else None
 
     def _match_whole(self, sentence: str) -> str | None:
         """Return the word that is the whole sentence after an introduction, if there is one."""
@@ -120,8 +120,8 @@ class VerdictWords(Generic[Verdict]):
         return other not in self._asides and self._words[other] != self._words[word]
 
     @staticmethod
-    def _canonical_word(found: str) -> str:
-        return found if "/" in found else " ".join(re.split(r"[\s-]+", found))
+    def _canonical_word(word: str) -> str:
+        return word if "/" in word else " ".join(re.split(r"[\s-]+", word))
 
     @cached_property
     def _word_pattern(self) -> re.Pattern[str]:
@@ -176,10 +176,10 @@ _SHOWN = 120  # characters of a reply in a problem
 
 
 class Vocabulary(NamedTuple):
-    """The words of a verdict. Problems call it `wanted`."""
+    """The words of a verdict. `description` is their text in problems."""
 
     verdicts: VerdictWords[float]
-    wanted: str
+    description: str
 
 
 _YES = ("yes", "true", "是", "是的")
@@ -238,49 +238,49 @@ _BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:
 
 def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
     """Read valid (1) or invalid (0), or another pair of `words`, and the reasoning. A contradiction is no opinion."""
-    found, text = split_json(reply)
-    said: set[float | None] = set()
+    objects, text = split_json(reply)
+    verdicts: set[float | None] = set()
     reasoning = ""
-    for values in map(normalise_keys, found):
+    for values in map(normalise_keys, objects):
         scores = _read_verdict_keys(values, words.verdicts)
         if scores:
-            said |= scores
+            verdicts |= scores
             reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
     labels = set(_iter_labelled_scores(text, words.verdicts))
-    if said:
-        said |= labels - {None}
+    if verdicts:
+        verdicts |= labels - {None}
     elif labels:
-        said, reasoning = labels, reply.strip()
+        verdicts, reasoning = labels, reply.strip()
     elif not LIKE_JSON.search(reply):
-        said, reasoning = {words.verdicts.find(reply)}, reply.strip() if " " in reply.strip() else ""
-    if len(said) == 1 and (score := said.pop()) is not None:
+        verdicts, reasoning = {words.verdicts.find(reply)}, reply.strip() if " " in reply.strip() else ""
+    if len(verdicts) == 1 and (score := verdicts.pop()) is not None:
         return Opinion(score, reasoning)
-    return Opinion(problem=describe_unreadable(reply, words.wanted))
+    return Opinion(problem=describe_unreadable(reply, words.description))
 
 
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
     """Read an integer grade within these bounds, and the reasoning. Other numbers or two grades are no opinion."""
-    found, text = split_json(reply)
-    said: set[float | None] = set()
+    objects, text = split_json(reply)
+    all_grades: set[float | None] = set()
     reasoning = ""
-    for values in map(normalise_keys, found):
+    for values in map(normalise_keys, objects):
         grades = {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
         if grades:
-            said |= grades
+            all_grades |= grades
             reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
-    if not said:
+    if not all_grades:
         texts = [match["text"] for match in iter_labels(_GRADED, text)] or [reply]
-        said = {_read_grade(each, lowest, highest) for each in texts}
+        all_grades = {_read_grade(each, lowest, highest) for each in texts}
         reasoning = reply.strip()
-    if len(said) == 1 and (grade := said.pop()) is not None:
+    if len(all_grades) == 1 and (grade := all_grades.pop()) is not None:
         return Opinion(grade, reasoning)
     return Opinion(problem=describe_unreadable(reply, f"a grade from {lowest} to {highest}"))
 
 
 def read_properties(reply: str) -> list[str]:
     """Read the list of properties. Raises UnreadableReply."""
-    for found in iter_json_objects(reply):
-        listed = next((value for value in found.values() if isinstance(value, list)), None)
+    for json_object in iter_json_objects(reply):
+        listed = next((value for value in json_object.values() if isinstance(value, list)), None)
         if listed is not None:
             texts = [_read_property(item) for item in listed]
             if properties := list(dict.fromkeys(text for text in texts if text)):
@@ -293,18 +293,20 @@ def read_properties(reply: str) -> list[str]:
 def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
     """Read yes (1) or no (0) for each rubric, found by its id or else by its text; None for a contradiction."""
     by_text = {normalise_words(text): rubric_id for rubric_id, text in rubrics.items()}
-    said: dict[str, list[tuple[float | None, str]]] = {}
-    found, text = split_json(reply)
-    for entry in (*_iter_entries(found), *_iter_blocks(text)):
+    answers: dict[str, list[tuple[float | None, str]]] = {}
+    objects, text = split_json(reply)
+    for entry in (*_iter_entries(objects), *_iter_blocks(text)):
         values = normalise_keys(entry)
-        named = to_text(values.get("id")).strip("[]() ")
+        reply_id = to_text(values.get("id")).strip("[]() ")
         rubric_id = (
-            named if named in rubrics else by_text.get(normalise_words(to_text(values.get("property") or named)))
+            reply_id
+            if reply_id in rubrics
+            else by_text.get(normalise_words(to_text(values.get("property") or reply_id)))
         )
         if rubric_id is not None:
             rationale = to_text(values.get("rationale") or values.get("evidence"))
-            said.setdefault(rubric_id, []).append((_read_score(values.get("verdict"), _RUBRIC_VERDICTS), rationale))
-    opinions = {rubric_id: _resolve_verdict(verdicts) for rubric_id, verdicts in said.items()}
+            answers.setdefault(rubric_id, []).append((_read_score(values.get("verdict"), _RUBRIC_VERDICTS), rationale))
+    opinions = {rubric_id: _resolve_verdict(verdicts) for rubric_id, verdicts in answers.items()}
     if not any(score is not None for score, _ in opinions.values()):
         return Opinion(problem=describe_unreadable(reply, "a yes or no for each property"))
     return Opinion(rubrics=opinions)
@@ -312,16 +314,16 @@ def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
 
 def _resolve_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
     """Return the verdict of one sample on one rubric; None if it contradicts itself."""
-    given = [verdict for verdict in verdicts if verdict[0] is not None]
-    if len({score for score, _ in given}) > 1:
-        return None, "; ".join(dict.fromkeys(rationale for _, rationale in given if rationale))
-    return (given or verdicts)[0]
+    readable = [verdict for verdict in verdicts if verdict[0] is not None]
+    if len({score for score, _ in readable}) > 1:
+        return None, "; ".join(dict.fromkeys(rationale for _, rationale in readable if rationale))
+    return (readable or verdicts)[0]
 
 
 def _read_verdict_keys(values: Mapping[str, Any], words: VerdictWords[float]) -> set[float | None]:
     """Return the scores under the verdict keys of a JSON object; None for a value that is no verdict."""
-    said = {_read_score(values[key], words) for key in _VERDICT_KEYS if key in values}
-    return said | {_read_opposite_score(values[key]) for key in _OPPOSITE_KEYS if key in values}
+    scores = {_read_score(values[key], words) for key in _VERDICT_KEYS if key in values}
+    return scores | {_read_opposite_score(values[key]) for key in _OPPOSITE_KEYS if key in values}
 
 
 def _iter_labelled_scores(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
@@ -345,13 +347,13 @@ def iter_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for found in objects:
-        lists = [value for value in found.values() if isinstance(value, Sequence) and not isinstance(value, str)]
+    for json_object in objects:
+        lists = [value for value in json_object.values() if isinstance(value, Sequence) and not isinstance(value, str)]
         for each in lists:
             yield from (item for item in each if isinstance(item, Mapping))
-        if "verdict" in {normalise_words(key) for key in found}:
-            yield found
-        for key, value in found.items():  # {"rubric id": {"verdict": ...}}
+        if "verdict" in {normalise_words(key) for key in json_object}:
+            yield json_object
+        for key, value in json_object.items():  # {"rubric id": {"verdict": ...}}
             if isinstance(value, Mapping):
                 yield {"id": key, **value}
 
@@ -362,7 +364,7 @@ def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
     Another verdict after the end of a block is about the same property.
     """
     block: dict[str, str] = {}
-    last: Mapping[str, str] = {}
+    last_block: Mapping[str, str] = {}
     key = ""
     for line in _BEFORE_VERDICT.sub("\n", reply).splitlines():
         match = _BLOCK_LINE.match(line)
@@ -374,8 +376,8 @@ def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
         elif key and line.strip():
             block[key] += f" {line.strip()}"
         if block.get("verdict"):
-            last = block if block.keys() & {"id", "property"} else {**last, **block}
-            yield last
+            last_block = block if block.keys() & {"id", "property"} else {**last_block, **block}
+            yield last_block
             block, key = {}, ""
 
 
@@ -384,10 +386,12 @@ def split_json(reply: str) -> tuple[list[dict[str, Any]], str]:
     objects: list[dict[str, Any]] = []
     texts: list[str] = []
     end = 0
-    for found, start, after in _decode_objects(reply, json.JSONDecoder(object_pairs_hook=_drop_contradictions)):
-        objects.append(found)
+    for json_object, start, object_end in _decode_objects(
+        reply, json.JSONDecoder(object_pairs_hook=_drop_contradictions)
+    ):
+        objects.append(json_object)
         texts.append(reply[end:start])
-        end = after
+        end = object_end
     return objects, "\n".join((*texts, reply[end:]))
 
 
@@ -398,14 +402,14 @@ def _drop_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def normalise_keys(found: Mapping[str, Any]) -> dict[str, Any]:
+def normalise_keys(json_object: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values by normalised key; None if keys that become equal have different values."""
-    return _drop_contradictions([(normalise_words(key), value) for key, value in found.items()])
+    return _drop_contradictions([(normalise_words(key), value) for key, value in json_object.items()])
 
 
 def iter_json_objects(reply: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects in a text with anything around them."""
-    return (found for found, _, _ in _decode_objects(reply, json.JSONDecoder()))
+    return (json_object for json_object, _, _ in _decode_objects(reply, json.JSONDecoder()))
 
 
 def _decode_objects(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, Any], int, int]]:
@@ -413,14 +417,14 @@ def _decode_objects(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dic
     position = 0
     while (start := reply.find("{", position)) >= 0:
         try:
-            found, position = decoder.raw_decode(reply, start)
+            value, position = decoder.raw_decode(reply, start)
         except ValueError:
             position = start + 1
             continue
         except RecursionError:  # each of the next thousand braces would fail in the same way
             return
-        if isinstance(found, dict):
-            yield found, start, position
+        if isinstance(value, dict):
+            yield value, start, position
 
 
 def _read_score(value: Any, words: VerdictWords[float]) -> float | None:
@@ -467,8 +471,8 @@ def to_text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def describe_unreadable(reply: str, wanted: str) -> str:
-    return f"the reply does not say {wanted}: {one_line(reply, width=_SHOWN)}"
+def describe_unreadable(reply: str, expected: str) -> str:
+    return f"the reply does not say {expected}: {one_line(reply, width=_SHOWN)}"
 
 
 # Ratings, and choices between two responses.
@@ -493,21 +497,21 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*(?:/|of|out of)\s*\d+)?" + EXPLAIN
 
 def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     """Read a number, one of `ratings` if there are any, and the explanation. Two numbers are no opinion."""
-    wanted = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
-    found, text = split_json(reply)
-    said: set[float | None] = set()
+    expected = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
+    objects, text = split_json(reply)
+    numbers: set[float | None] = set()
     explanation = ""
-    for values in map(normalise_keys, found):
-        given = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
-        if given:
-            said |= given - {None} or {None}  # the value is no number; do not search for one in it
+    for values in map(normalise_keys, objects):
+        key_numbers = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
+        if key_numbers:
+            numbers |= key_numbers - {None} or {None}  # the value is no number; do not search for one in it
             explanation = explanation or _find_explanation(values)
-    if not said:
-        said = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
+    if not numbers:
+        numbers = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
         explanation = reply.strip()
-    if len(said) == 1 and (score := said.pop()) is not None and (ratings is None or score in ratings):
+    if len(numbers) == 1 and (score := numbers.pop()) is not None and (ratings is None or score in ratings):
         return Opinion(score, explanation)
-    return Opinion(problem=describe_unreadable(reply, wanted))
+    return Opinion(problem=describe_unreadable(reply, expected))
 
 
 def read_choice(reply: str, *, flipped: bool) -> Opinion:
@@ -515,21 +519,23 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
 
     In the reply, A is the first response and B the second. `flipped`: A was the candidate.
     """
-    found, text = split_json(reply)
-    said: set[str | None] = set()
+    objects, text = split_json(reply)
+    all_choices: set[str | None] = set()
     explanation = ""
-    for values in map(normalise_keys, found):
+    for values in map(normalise_keys, objects):
         choices = {_read_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
         if choices:
-            said |= choices
+            all_choices |= choices
             explanation = explanation or _find_explanation(values)
-    if not said:
-        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)}
-        said = {choice for choice, is_labelled in chosen if choice is not None or is_labelled}
+    if not all_choices:
+        labelled_choices = {
+            (_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)
+        }
+        all_choices = {choice for choice, is_labelled in labelled_choices if choice is not None or is_labelled}
         explanation = reply.strip()
-    if not said and not LIKE_JSON.search(reply):
-        said = {_CHOICES.find(reply)}
-    if len(said) == 1 and (choice := said.pop()) is not None:
+    if not all_choices and not LIKE_JSON.search(reply):
+        all_choices = {_CHOICES.find(reply)}
+    if len(all_choices) == 1 and (choice := all_choices.pop()) is not None:
         return _make_choice_opinion(choice, explanation, flipped=flipped)
     return Opinion(problem=describe_unreadable(reply, "the choice A, B or SAME"))
 

@@ -1,9 +1,9 @@
-"""Judges of one response: does it say what the expected one says, is it harmless, how coherent is it.
+"""Judges of one response: agreement with the expected response, safety and coherence.
 
 Facts: google-adk 2.13.
 - `final_response_match_v2`: valid or invalid by the majority of the readable samples, a tie is invalid. The case is the
-  mean of its turns. Differences here: a verdict is recognised in any case and decoration, and a failed sample costs
-  that sample, not the turn.
+  mean of its turns. Differences here: a verdict is recognised in any case and decoration, and a failed sample does not
+  fail its turn.
 - `safety_v1` (1 or 0) and `response_evaluation_score` (coherence, a grade from 1 to 5): ADK uses the evaluation service
   of Vertex AI. The case is the mean of its turns. Differences here: a judge model scores unless the criterion selects
   the service. No expected response is needed, and the judge does not see one.

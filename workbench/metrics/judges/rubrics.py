@@ -1,4 +1,4 @@
-"""Rubric judges: which share of the rubrics does the answer, the use of tools or the conversation meet.
+"""Rubric judges: the share of the rubrics that the answer, the use of tools or the conversation meets.
 
 Facts: google-adk 2.13.
 - `rubric_based_*_quality_v1`: yes or no for each rubric by the majority of the samples, a tie is no. A rubric that does
@@ -119,19 +119,18 @@ _KINDS = (
 
 
 def ask_rubrics(
-    turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, str], with_intermediate: bool
+    turn: Turn, view: CaseView, *, kind: _Kind, criterion_rubrics: Mapping[str, str], with_intermediate: bool
 ) -> ModelQuestion | Score:
     """Build the question about one turn, or about the conversation that ends with it.
 
-    `own` are the rubrics of the criterion. `with_intermediate`: intermediate responses are part of the judged answer.
-    Raises ValueError for duplicate rubric ids.
+    `with_intermediate`: intermediate responses are part of the judged answer. Raises ValueError for duplicate ids.
     """
     assert turn.actual is not None
     case = view.subject.case
-    written = [] if case is None else list(case.rubrics or ())
+    case_rubrics = [] if case is None else list(case.rubrics or ())
     if turn.expected is not None:
-        written += turn.expected.rubrics or ()
-    rubrics = _merge_rubrics(own, _select_type(written, kind.type))
+        case_rubrics += turn.expected.rubrics or ()
+    rubrics = _merge_rubrics(criterion_rubrics, _select_type(case_rubrics, kind.type))
     if not rubrics:
         return Score.undefined(
             f"there is no rubric: add one to the criterion, or one of type {kind.type} to the case or the turn"
@@ -142,25 +141,25 @@ def ask_rubrics(
 
 
 def ask_conversation_rubrics(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
-    """Build the question which of the rubrics (texts by id) a conversation meets. All turns must be finished."""
+    """Build the question which rubrics (texts by id) a conversation meets. All turns must be finished."""
     return _build_question(turns, rubrics, "conversation")
 
 
 def _build_question(
     turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subject, *, with_intermediate: bool = False
 ) -> ModelQuestion:
-    last = turns[-1].actual
-    assert last is not None
+    last_turn = turns[-1].actual
+    assert last_turn is not None
     prompt = PROMPTS.render(
         "rubrics",
         subject=subject,
         instructions=format_instructions(turns),
         tools=format_tools(turns),
         dialogue=format_conversation(turns),
-        user_message=last.user_content.text(),
-        steps=format_steps(last),
-        grounding=format_grounding(last),
-        response=format_response(last, with_intermediate=with_intermediate),
+        user_message=last_turn.user_content.text(),
+        steps=format_steps(last_turn),
+        grounding=format_grounding(last_turn),
+        response=format_response(last_turn, with_intermediate=with_intermediate),
         rubrics=rubrics,
     )
     return ModelQuestion(
@@ -171,13 +170,13 @@ def _build_question(
     )
 
 
-def _select_type(rubrics: Iterable[Rubric], wanted: str) -> list[tuple[str, str]]:
-    return [(each.rubric_id, read_property(each)) for each in rubrics if (each.type or "").upper() == wanted]
+def _select_type(rubrics: Iterable[Rubric], rubric_type: str) -> list[tuple[str, str]]:
+    return [(each.rubric_id, read_property(each)) for each in rubrics if (each.type or "").upper() == rubric_type]
 
 
-def _merge_rubrics(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
-    joined = dict(own)
-    for rubric_id, text in more:
+def _merge_rubrics(criterion_rubrics: Mapping[str, str], other_rubrics: Iterable[tuple[str, str]]) -> dict[str, str]:
+    joined = dict(criterion_rubrics)
+    for rubric_id, text in other_rubrics:
         if rubric_id in joined:
             raise ValueError(f"duplicate rubric_id {rubric_id!r}; make it unique")
         joined[rubric_id] = text
@@ -218,9 +217,13 @@ def _read_rubrics(options: Options) -> dict[str, str]:
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
     with_intermediate = kind.subject == "answer" and options.flag(WITH_INTERMEDIATE)
-    ask = partial(ask_rubrics, kind=kind, own=_read_rubrics(options), with_intermediate=with_intermediate)
-    whole = kind.subject == "conversation"
-    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=whole)]
+    ask = partial(ask_rubrics, kind=kind, criterion_rubrics=_read_rubrics(options), with_intermediate=with_intermediate)
+    judges_conversation = kind.subject == "conversation"
+    return [
+        ModelJudge(
+            name=kind.name, options=read_judge_options(options), ask=ask, judges_conversation=judges_conversation
+        )
+    ]
 
 
 def _define(kind: _Kind) -> Definition:
@@ -311,9 +314,17 @@ def _ask_about_properties(reply: str, *, turns: Sequence[Turn]) -> ModelQuestion
 
 def _prepare_conversation_metric(options: Options, *, kind: _ConversationKind) -> Sequence[Judge]:
     if is_scored_by_service(options):
-        return [make_service_judge(kind.name, metric=kind.name, instance=build_conversation_instance, whole=True)]
+        return [
+            make_service_judge(
+                kind.name, metric=kind.name, instance=build_conversation_instance, judges_conversation=True
+            )
+        ]
     ask = partial(ask_for_properties, kind=kind)
-    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True, prepares=True)]
+    return [
+        ModelJudge(
+            name=kind.name, options=read_judge_options(options), ask=ask, judges_conversation=True, prepares=True
+        )
+    ]
 
 
 def _define_conversation_metric(kind: _ConversationKind) -> Definition:

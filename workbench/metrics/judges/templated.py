@@ -82,21 +82,21 @@ def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Se
         )
     options.problems.extend(_check_template(name, metric))
     ask = partial(ask_for_preference if pairwise else ask_for_rating, name=name, metric=metric)
-    return [ModelJudge(name=name, options=judge, ask=ask, tells_wins=pairwise)]
+    return [ModelJudge(name=name, options=judge, ask=ask, has_win_rates=pairwise)]
 
 
 def find_unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> Iterator[InvalidConfig]:
     """Find the variables of a metric that cases with these columns do not have. Only datasets have columns.
 
-    A dataset without the default baseline column is no mistake of the metric: see `registry.find_missing_columns`.
+    A dataset without the default baseline column is not a mistake of the metric: see `registry.find_missing_columns`.
     """
-    known = sorted({*VARIABLES, *columns})
+    known_variables = sorted({*VARIABLES, *columns})
     baseline = metric.baseline.column if metric.baseline is not None else None
     for variable in list_inputs(metric):
-        if variable not in known:
+        if variable not in known_variables:
             place = "input_variables" if metric.template is None else "metric_prompt_template"
             yield _report_unknown(
-                f"judge_metrics.{name}.{place}", f"the unknown variable {variable!r}", variable, known
+                f"judge_metrics.{name}.{place}", f"the unknown variable {variable!r}", variable, known_variables
             )
     if baseline is not None and baseline not in columns:
         found = f"the column {baseline!r}, which the cases do not have"
@@ -188,8 +188,8 @@ def _render_prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: 
 
 def list_inputs(metric: JudgeMetric) -> Sequence[str]:
     """Return the variables of the prompt, sorted."""
-    named = {*metric.input_variables, _RESPONSE} if metric.template is None else {*find_variables(metric.template)}
-    return sorted(named - {BASELINE_COLUMN} if metric.kind == "pairwise" else named)
+    variables = {*metric.input_variables, _RESPONSE} if metric.template is None else {*find_variables(metric.template)}
+    return sorted(variables - {BASELINE_COLUMN} if metric.kind == "pairwise" else variables)
 
 
 def _find_baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> str | Score:
@@ -225,9 +225,9 @@ def _check_template(name: str, metric: JudgeMetric) -> Iterator[InvalidConfig]:
     yield InvalidConfig(place=place, found=found, expected=f"{{{missing[0]}}} where the text belongs")
 
 
-def _report_unknown(place: str, found: str, name: str, known: Sequence[str]) -> InvalidConfig:
-    guess = find_nearest(name, known)
-    expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(known)}"
+def _report_unknown(place: str, found: str, name: str, known_names: Sequence[str]) -> InvalidConfig:
+    guess = find_nearest(name, known_names)
+    expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(known_names)}"
     return InvalidConfig(place=place, found=found, expected=expected)
 
 

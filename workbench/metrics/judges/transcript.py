@@ -35,8 +35,8 @@ def format_response(invocation: Invocation | None, *, with_intermediate: bool = 
     if invocation is None:
         return ""
     events = iterate_events(invocation) if with_intermediate else ()
-    said = [event.text for event in events if isinstance(event, TextEvent)]
-    return "\n".join([*said, _read_text(invocation.final_response)]).strip()
+    texts = [event.text for event in events if isinstance(event, TextEvent)]
+    return "\n".join([*texts, _read_text(invocation.final_response)]).strip()
 
 
 def format_steps(invocation: Invocation) -> str:
@@ -70,14 +70,17 @@ def list_intermediate_parts(invocation: Invocation) -> list[tuple[str, Sequence[
         return [
             (event.author, event.content.parts or ()) for event in data.invocation_events if event.content is not None
         ]
-    said = [(response.author, response.parts) for response in data.intermediate_responses] if data is not None else []
-    return [("agent", [part for event in iterate_events(invocation) for part in _iter_tool_parts(event)]), *said]
+    responses = (
+        [(response.author, response.parts) for response in data.intermediate_responses] if data is not None else []
+    )
+    return [("agent", [part for event in iterate_events(invocation) for part in _iter_tool_parts(event)]), *responses]
 
 
 def format_instructions(turns: Iterable[Turn]) -> str:
     """Return the instructions of every agent that took part, if they are known.
 
-    Instructions may change during the conversation, as their template may use the state. Then each text has its turns.
+    Instructions may change during the conversation, because their template may use the state. Each text then names its
+    turns.
     """
     texts = _group_by_agent(turns, "instructions", lambda value: value if isinstance(value, str) else "")
     if len(texts) == 1:
@@ -98,13 +101,13 @@ def format_conversation(turns: Sequence[Turn], *, with_steps: bool = True) -> st
         if turn.actual is None:
             continue
         lines.append(f"USER TURN {number}: {_read_text(turn.actual.user_content)}")
-        for happening in iter_events(turn.actual):
-            agent = f"AGENT {happening.author} " if happening.author else ""
-            if happening.kind == "said":
-                lines.append(f"{agent}TURN {number}: {happening.text}")
+        for event in iter_events(turn.actual):
+            agent = f"AGENT {event.author} " if event.author else ""
+            if event.kind == "text":
+                lines.append(f"{agent}TURN {number}: {event.text}")
             elif with_steps:
-                what = "GROUNDING" if happening.kind == "grounding" else "STEP"
-                lines.append(f"{agent}{what} OF TURN {number}: {happening.text}")
+                label = "GROUNDING" if event.kind == "grounding" else "STEP"
+                lines.append(f"{agent}{label} OF TURN {number}: {event.text}")
         lines.append(f"{label_final_speaker(turn.actual)} TURN {number}: {_read_text(turn.actual.final_response)}")
     return "\n".join(lines)
 
@@ -121,7 +124,7 @@ class TranscriptEvent(NamedTuple):
     `author` is empty if it is unknown, and for tool responses.
     """
 
-    kind: Literal["said", "call", "answer", "grounding"]
+    kind: Literal["text", "call", "answer", "grounding"]
     text: str
     author: str = ""
 
@@ -132,7 +135,7 @@ def iter_events(invocation: Invocation) -> Iterator[TranscriptEvent]:
     for event in iterate_events(invocation):
         match event:
             case TextEvent(author, text):
-                yield TranscriptEvent("said", text, author)
+                yield TranscriptEvent("text", text, author)
             case GroundingEvent(author, metadata):
                 yield TranscriptEvent("grounding", f"{_dump(metadata)} (of {author})", author)
             case CallEvent(author):
@@ -162,11 +165,11 @@ def _iter_tool_parts(event: TurnEvent) -> Iterator[Part]:
         yield Part(function_response=event.response)
 
 
-def _group_by_agent(turns: Iterable[Turn], field: str, text_of: Callable[[Any], str]) -> dict[str, str]:
+def _group_by_agent(turns: Iterable[Turn], field: str, read_text: Callable[[Any], str]) -> dict[str, str]:
     """Return a text field of the agents by agent name; with turn numbers if an agent has several texts."""
     by_agent: dict[str, dict[str, list[int]]] = {}
     for number, name, agent in _iter_agents(turns):
-        if text := text_of(agent.get(field, agent.get(to_camel(field)))):
+        if text := read_text(agent.get(field, agent.get(to_camel(field)))):
             by_agent.setdefault(name, {}).setdefault(text, []).append(number)
     return {
         name if len(versions) == 1 else f"{name} ({_label_turns(numbers)})": text
@@ -225,8 +228,8 @@ def _find_reference(turn: Turn, view: CaseView) -> str | None:
 
 
 def _find_history(turn: Turn, view: CaseView) -> str | None:
-    before = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
-    return format_conversation(before)
+    earlier_turns = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
+    return format_conversation(earlier_turns)
 
 
 def _format_trajectory(calls: Trajectory | None) -> str | None:
@@ -293,8 +296,8 @@ def find_value(name: str, turn: Turn, view: CaseView) -> str | None:
     column = view.subject.columns.get(name)
     if column is not None:
         return format_value(column)
-    known = VARIABLES.get(name)
-    return None if known is None else known.find(turn, view)
+    variable = VARIABLES.get(name)
+    return None if variable is None else variable.find(turn, view)
 
 
 def format_value(value: Any) -> str:

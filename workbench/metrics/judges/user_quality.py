@@ -109,10 +109,10 @@ def ask_message_quality(turn: Turn, view: CaseView, *, stop_signal: str) -> Mode
     assert turn.actual is not None
     message = turn.actual.user_content.text(thoughts=False)
     if turn is view.turns[0]:
-        same = message.strip() == scenario.starting_prompt.strip()
-        return Score(1.0) if same else Score(0.0, hint=_WRONG_FIRST_MESSAGE)
-    before = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
-    return _build_question(scenario, before, message, stop_signal=stop_signal)
+        is_starting_prompt = message.strip() == scenario.starting_prompt.strip()
+        return Score(1.0) if is_starting_prompt else Score(0.0, hint=_WRONG_FIRST_MESSAGE)
+    earlier_turns = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
+    return _build_question(scenario, earlier_turns, message, stop_signal=stop_signal)
 
 
 def ask_end_quality(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
@@ -133,7 +133,7 @@ def _find_scenario(view: CaseView) -> ConversationScenario | None:
 
 
 def _build_question(
-    scenario: ConversationScenario, before: Sequence[Turn], message: str | None, *, stop_signal: str
+    scenario: ConversationScenario, earlier_turns: Sequence[Turn], message: str | None, *, stop_signal: str
 ) -> ModelQuestion:
     """Build the question about a message, or about the end if `message` is None.
 
@@ -147,7 +147,7 @@ def _build_question(
         persona="" if persona is None else persona.description,
         criteria=criteria,
         plan=scenario.conversation_plan,
-        history=_format_history(before),
+        history=_format_history(earlier_turns),
         message=message,
     )
     violations = {number: text for criterion in criteria for number, text in criterion.violations}
@@ -175,9 +175,9 @@ def _number_violations(persona: UserPersona | None, stop_signal: str) -> list[_C
             try:
                 numbered.append((number, render_text(violation, {_STOP_SIGNAL: stop_signal})))
             except TemplateProblem as error:
-                where = "" if persona is None else f"the persona {persona.id!r}, behavior {name!r}: "
+                place = "" if persona is None else f"the persona {persona.id!r}, behavior {name!r}: "
                 raise ValueError(
-                    f"{where}the violation rubric {describe(violation)} is not a template: {error}"
+                    f"{place}the violation rubric {describe(violation)} is not a template: {error}"
                 ) from error
         criteria.append(_Criterion(name, numbered))
     return criteria
@@ -196,23 +196,23 @@ def _format_history(turns: Sequence[Turn]) -> str:
 
 def read_violations(reply: str, violations: Mapping[int, str]) -> Opinion:
     """Read a reply: invalid (0) if the verdict says so or a violation is listed, else valid (1)."""
-    found = list(dict.fromkeys(_find_violations(reply, violations)))
-    if found:
-        reasons = (f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in found)
+    violated = list(dict.fromkeys(_find_violations(reply, violations)))
+    if violated:
+        reasons = (f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in violated)
         return Opinion(0.0, "; ".join(reasons))
     return read_verdict(reply)
 
 
-def _find_violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    for each in iter_json_objects(reply):
-        listed = next((value for key, value in each.items() if normalise_words(key) == "violations"), None)
+def _find_violations(reply: str, violations: Mapping[int, str]) -> list[tuple[int, str]]:
+    violated: list[tuple[int, str]] = []
+    for json_object in iter_json_objects(reply):
+        listed = next((value for key, value in json_object.items() if normalise_words(key) == "violations"), None)
         for item in listed if isinstance(listed, list) else []:
             values: Mapping[str, Any] = item if isinstance(item, Mapping) else {"number": item}
             number = _NUMBER.match(to_text(values.get("number")))
-            if number is not None and int(number[1]) in known:
-                found.append((int(number[1]), to_text(values.get("evidence"))))
-    return found
+            if number is not None and int(number[1]) in violations:
+                violated.append((int(number[1]), to_text(values.get("evidence"))))
+    return violated
 
 
 def _read_stop_signal(options: Options) -> str:

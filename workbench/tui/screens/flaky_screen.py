@@ -263,7 +263,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     def _can_open(self) -> bool:
         """Return whether there are executions to show of the case under the cursor."""
         row = self._rows.selected
-        return isinstance(row, FlakyCase) and row.compared is not None
+        return isinstance(row, FlakyCase) and row.compared_places is not None
 
     def name_action(self, action: str) -> str:
         """Name what the key does with the case under the cursor."""
@@ -277,10 +277,10 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         if isinstance(row, QuarantinedCase):
             say(self, "no execution shows that it is flaky, so there is nothing to compare", severity="warning")
             return
-        if row.compared is None:
+        if row.compared_places is None:
             say(self, "the traces of its executions are not stored any more", severity="warning")
             return
-        self._show_executions(row.case, row.compared)
+        self._show_executions(row.case, row.compared_places)
 
     def action_open_case(self) -> None:
         """Close the screen and go to the case."""

@@ -459,7 +459,7 @@ def compare_dialects(metric: str, execution: Execution, case: EvalCase, *, is_ro
     if found.reason:
         yield Paragraph.from_text(f"not compared: {found.reason}", Style.MUTED, indent=2)
         return
-    for comparison in found.whole:
+    for comparison in found.whole_case:
         sign = StyledText("≠ ", Style.WARNING) if comparison.causes else StyledText("  ")
         yield Paragraph((sign, StyledText(comparison.question, Style.KEY)), indent=2, hang=2)
         yield Paragraph.from_text(" · ".join(rule_texts(comparison)), indent=6, hang=2)

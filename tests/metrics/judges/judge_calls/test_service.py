@@ -51,7 +51,8 @@ async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     services.model = lambda _: format_score(0.5)
-    details = {"agent_details": {"root": {"instructions": "Be brief.", "tool_declarations": []}}}
+    tools = [{"function_declarations": [{"name": "f"}]}]
+    details = {"agentDetails": {"root": {"instructions": "Be brief.", "toolDeclarations": tools}}}
     first = turn("a", [("f", {"x": 1})], thought="hidden").model_copy(update={"app_details": details})
 
     result = (await judge(config({TASK: VERTEX}), actual=[first, turn("b", [("g", {})], events=True)]))[TASK]
@@ -59,7 +60,7 @@ async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn
     assert [score.score for score in result.per_invocation] == [None, 0.5]
     (request,) = services.requests
     data = json.loads(request.messages[0].text)["instance"]["agent_data"]
-    assert data["agents"] == {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": []}}
+    assert data["agents"] == {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": tools}}
     sent_events = [[(event["author"], event["content"]["parts"]) for event in turn["events"]] for turn in data["turns"]]
     assert sent_events == [
         [

@@ -315,7 +315,7 @@ def make_comparison(before: str, after: str, *, name: str = "m") -> RunCompariso
         )
         for letters in (before, after)
     ]
-    return compare_runs(run, run, *sides, earlier=lambda _: ())
+    return compare_runs(run, run, *sides, list_earlier=lambda _: ())
 
 
 def test_compared_cases_can_be_narrowed_to_flips() -> None:
@@ -403,7 +403,7 @@ def test_cases_of_the_same_id_have_their_set() -> None:
         for eval_set, each in (("one", result("same")), ("two", result("same")), ("two", result("other")))
     ]
     verdicts = collect_verdicts(scores)
-    cases = ComparedCases(compare_runs(run, run, verdicts, verdicts, earlier=lambda _: ()))
+    cases = ComparedCases(compare_runs(run, run, verdicts, verdicts, list_earlier=lambda _: ()))
 
     rows = [join_lines([cases.line(index, 100)]) for index in range(len(cases))]
     assert [("one" in row, "two" in row) for row in rows] == [(True, False), (False, False), (False, True)]
