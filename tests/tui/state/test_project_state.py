@@ -218,7 +218,7 @@ async def test_a_case_that_is_edited_and_renamed_is_stale(project: Path, open_ap
 
         await screen.press("u")
         await screen.until_gone("uno")
-        assert count_stale(screen) == 1
+        await wait_until_true(lambda: count_stale(screen) == 1)
         await screen.press("U")
         await screen.until("uno")
     async with open_app(project) as screen:
