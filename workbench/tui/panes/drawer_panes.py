@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -124,7 +125,8 @@ class RunPane(RowsPane):
             return
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
-            self.context.state.add_jobs(key for key in jobs if progress.jobs.get_finished(key) is not None)
+            finished = [key for key in jobs if progress.jobs.get_finished(key) is not None]
+            self.context.state.add_jobs(finished, kept_below=sys.maxsize)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.context.backend.runs.requeue(progress.run_id, jobs)

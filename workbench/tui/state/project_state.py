@@ -264,9 +264,9 @@ class ProjectState:
         shown = () if self.progress is None else (self.progress,)
         return (each for each in (*self._hidden_runs, *shown) if each.ended is None)
 
-    def add_jobs(self, jobs: Iterable[JobKey]) -> None:
-        """Add jobs to the active run."""
-        self.board.begin_jobs(jobs)
+    def add_jobs(self, jobs: Iterable[JobKey], *, kept_below: int = 0) -> None:
+        """Add jobs to the active run. Outcomes of other repeats of their cases stay below this number."""
+        self.board.begin_jobs(jobs, kept_below=kept_below)
 
     def apply(
         self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, run_id: str = "", now: float
