@@ -446,6 +446,11 @@ class StatusBoard:
                 changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
+    def has_own_result(self, key: CaseKey) -> bool:
+        """True if a case shows a result of this session, or an earlier one that replaced it. `load_stored` keeps it."""
+        record = self._records.get(key)
+        return record is not None and bool(record.result_number)
+
     def find_only_played(self, keys: Iterable[CaseKey]) -> Sequence[CaseKey]:
         """Return those of the cases that were not scored since their agents ran last."""
         records = ((key, self._records.get(key)) for key in dict.fromkeys(keys))

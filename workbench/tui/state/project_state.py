@@ -299,7 +299,9 @@ class ProjectState:
         """Load the stored results of earlier sessions."""
         self.board.load_stored(jobs)
         judged = {key: stored[0] for key, stored in jobs.items() if stored and not _has_no_verdict(stored[0])}
-        self.browser.freshness.set_verdict_hashes({key: job.hashes for key, job in judged.items()})
+        self.browser.freshness.set_verdict_hashes(
+            {key: job.hashes for key, job in judged.items() if not self.board.has_own_result(key)}
+        )
         self.loaded_case = None
 
     def reuse_verdicts(self, held: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
