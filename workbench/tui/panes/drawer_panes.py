@@ -175,7 +175,7 @@ class WatchPane(RowsPane):
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self.rows = WatchRows()
+        self.rows = WatchRows(context.state.find_key)
 
     def compose(self) -> ComposeResult:
         """Yield the state of the watch and the rows, and a text for when there are none."""
@@ -217,7 +217,7 @@ class WatchPane(RowsPane):
         nothing.display = is_empty
         rows.display = not is_empty
         if is_empty:
-            nothing.update(Content(explain_empty(watch)))
+            nothing.update(Content(explain_empty(watch, self.context.state.find_key)))
         rows.show(self.rows)
 
 

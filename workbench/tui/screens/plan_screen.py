@@ -331,7 +331,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
             self._show_file(file, existed_before=existed)
             others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
-            say(self, f"saved in {file.path}{others}; u undoes it")
+            key = self._screen_context.state.find_key("criteria_undo")
+            say(self, f"saved in {file.path}{others}; {key} undoes it")
 
     async def _show_changed_file(self) -> bool:
         """Show the criteria of the file if another program changed them; return False if none did."""

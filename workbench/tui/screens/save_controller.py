@@ -75,7 +75,8 @@ class SaveController(Controller):
             case "written":
                 say(self.widget, f"saved {eval_set}")
             case "taken":
-                say(self.widget, f"{eval_set} has the version on disk; u restores your edits")
+                undo = self.state.find_key("undo")
+                say(self.widget, f"{eval_set} has the version on disk; {undo} restores your edits")
 
     @background(group="documents")
     async def undo(self, eval_set: str | None) -> None:
@@ -105,7 +106,7 @@ class SaveController(Controller):
                 )
             )
             self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-            say(self.widget, f"saved as {eval_id}; u undoes it")
+            say(self.widget, f"saved as {eval_id}; {self.state.find_key('undo')} undoes it")
 
     async def save_sets(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. Return False if one could not be saved."""
@@ -173,7 +174,8 @@ class SaveController(Controller):
             present, _ = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
         except StoreError:
             return f"{name} is no longer in {safe_line(key.eval_set)}"
-        question = f"{name} changed while you edited it.\nReplace its present text by yours? u undoes it."
+        undo = self.state.find_key("undo")
+        question = f"{name} changed while you edited it.\nReplace its present text by yours? {undo} undoes it."
         if present == text or await self.app.push_screen_wait(ConfirmScreen(question)):
             return ""
         return f"{name} stays as it is now"
@@ -270,7 +272,8 @@ class SaveController(Controller):
         if status.changed_on_disk:
             change = "was deleted" if status.deleted_on_disk else "changed on disk"
             choice = "whether to write it again" if status.deleted_on_disk else "which to keep"
-            message = f"{eval_set} {change} while it has unsaved edits; ! and enter: choose {choice}"
+            key = self.state.find_key("problems_pane")
+            message = f"{eval_set} {change} while it has unsaved edits; {key} and enter: choose {choice}"
             say(self.widget, message, severity="warning", needs_decision=True)
             self._in_conflict.add(eval_set)
             return

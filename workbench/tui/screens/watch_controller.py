@@ -357,7 +357,7 @@ class WatchController(Controller):
                 if event.held:
                     say(
                         self.widget,
-                        f"{event.held}: not run automatically, alt+r runs them",
+                        f"{event.held}: not run automatically, {self.state.find_key('run_held')} runs them",
                         severity="warning",
                         needs_decision=True,
                     )

@@ -476,11 +476,13 @@ class ProjectState:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
             can_resume = self.stopped[-1].options.resume if self.stopped else None
-            return self.progress.format_line(now=now, width=width, can_resume=can_resume)
+            key = self.find_key("resume_run")
+            return self.progress.format_line(now=now, width=width, can_resume=can_resume, resume_key=key)
         parts = [RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))]
         parts += make_count_parts(self.board.count_states(), self.board.count_stale_states(), width=width)
         if self.stopped:
-            parts.append(RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),)))
+            resume = f"   {self.find_key('resume_run')} resumes the last run"
+            parts.append(RankedPart(2, (StyledText(resume, Style.KEY),)))
         return fit_parts(parts, width)
 
     def _is_failing(self, key: CaseKey) -> bool:
