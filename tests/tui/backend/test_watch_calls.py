@@ -12,9 +12,11 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseStatus
-from workbench.tui.backend.watch_calls import ReasonWords, VerdictCheck
+from workbench.tui.backend.watch_calls import ReasonWords, VerdictCheck, Watch
 from workbench.tui.state.case_status import ResultLocation
-from workbench.watch.selector import Action, Decision, Reason
+from workbench.tui.state.watch_state import CaseStates
+from workbench.watch.selector import Action, Decision, Reason, Why
+from workbench.watch.watch_events import DecisionsMade
 
 
 def test_a_file_is_named_once_though_cases_read_different_contents_of_it(tmp_path: Path) -> None:
@@ -35,6 +37,24 @@ def test_a_file_is_named_once_though_cases_read_different_contents_of_it(tmp_pat
     reaches = ReasonWords(session, tmp_path).describe_reaches(decisions, decisions)
 
     assert reaches == ("prompt.txt changed <- used by 2 of 2 cases",)
+
+
+def test_a_case_that_was_only_played_has_no_stale_verdict(tmp_path: Path) -> None:
+    planned: Any = None
+    reasons = {"played": Why.NEVER_JUDGED, "judged": Why.CRITERIA_CHANGED}
+    jobs = {name: JobKey(case=CaseKey(target="t", eval_set="s", eval_id=name)) for name in reasons}
+    made = DecisionsMade(
+        tuple(Decision(jobs[name], planned, Action.JUDGE, (Reason(why),)) for name, why in reasons.items())
+    )
+    session: Any = SimpleNamespace(files=0, state=None)
+    workspace: Any = SimpleNamespace(root=tmp_path, verdicts=SimpleNamespace(newest=lambda job: job))
+    call: Any = None
+    watch = Watch(session, workspace, call, shown={}, on_event=lambda: None)
+
+    [states] = watch._describe(workspace, made)
+
+    assert isinstance(states, CaseStates)
+    assert list(states.stale) == [jobs["judged"]]
 
 
 async def test_a_repeat_that_the_newest_run_did_not_have_is_shown_again_if_its_verdict_is_current(

@@ -203,6 +203,7 @@ class Watch:
                 each.job: words.describe_reasons(each)
                 for each in made.decisions
                 if each.action != "nothing"
+                and not _is_unjudged(each)
                 # Else its execution is no longer stored, and an identical case has the verdict of a shown case.
                 and (verdicts.newest(each.job) is not None or (each.verdict is not None and each.job in self._shown))
             },
@@ -245,6 +246,13 @@ class Watch:
                 present = set_quarantine(result, planned)
                 found.append(ReusedVerdict(present, verdict.job.finished_at, hashes, ResultLocation(*key)))
         return found
+
+
+def _is_unjudged(decision: Decision) -> bool:
+    """Return True if a case was only played: there is no verdict that could be stale."""
+    from workbench.watch.selector import Why
+
+    return any(reason.why is Why.NEVER_JUDGED for reason in decision.reasons)
 
 
 class ReasonWords:
