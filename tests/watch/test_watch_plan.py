@@ -7,8 +7,11 @@ import os
 import pytest
 
 from tests.watch.watched import Folder, watch_project
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
 from workbench.model.run_events import Notice
 from workbench.watch.watch_events import AllKnown, WatchStarted
+from workbench.watch.watch_plan import WatchPlanner
 
 
 async def test_only_new_and_changed_cases_run_and_a_renamed_case_does_not(folder: Folder) -> None:
@@ -120,3 +123,19 @@ async def test_a_set_runs_once_its_agent_is_configured(folder: Folder) -> None:
 
         found = await watch.apply(lambda: folder.write("workbench.toml", settings))
         assert set(found.verdicts) == {"up_1", "up_2", "down"}
+
+
+def test_unsaved_edits_are_not_planned_so_that_verdicts_are_those_of_the_saved_set(folder: Folder) -> None:
+    with Workspace.open(folder.root) as workspace:
+        name = "set.evalset.json"
+        planner = WatchPlanner(workspace, lambda _: [Selection(eval_set=name)], RunOptions())
+        before, _ = planner.plan()
+
+        workspace.documents.edit(name, lambda document: document.remove_case(0), label="delete")
+        while_edited, _ = planner.plan()
+        folder.cases(theirs="up one")
+        after_a_save_by_another_program, _ = planner.plan()
+
+        assert while_edited.cases == before.cases
+        assert [case.key.eval_id for case in after_a_save_by_another_program.cases] == ["theirs"]
+        assert workspace.documents.get_status(name).changed_on_disk

@@ -377,6 +377,11 @@ class OpenDocuments:
             raise opened.problem
         return opened.document
 
+    def saved_document(self, eval_set: str) -> EvalSetDocument:
+        """As `document_on_disk`, but without unsaved edits."""
+        document = self.document_on_disk(eval_set)
+        return EvalSetDocument.open(document.path) if document.is_dirty else document
+
     def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
         """Change a document in one step of undo, unsaved. If `change` raises, it is unchanged."""
         with self._changing(eval_set) as opened:

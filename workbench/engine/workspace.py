@@ -239,8 +239,8 @@ class Workspace:
         return planner.plan([Selection(eval_set=name) for name in documents], options, config=config)
 
     def plan_existing_cases(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
-        """Plan these cases. There may be none, as cases may be added later. Raises PlanError."""
-        return self._planner().plan_existing_cases(selections, options)
+        """Plan these cases as saved. There may be none, as cases may be added later. Raises PlanError."""
+        return self._planner(open_document=self._open_saved_document).plan_existing_cases(selections, options)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """Map the possible names of cases to the cases of a set. Raises PlanError and StoreError."""
@@ -371,11 +371,15 @@ class Workspace:
         """
         return plan_judging(self._planner(), run, results, make_judging_options(run, options, time=time))
 
-    def _planner(self) -> Planner:
+    def _open_saved_document(self, relative: str) -> EvalSetDocument:
+        with self._documents_lock:
+            return self._documents.saved_document(relative)
+
+    def _planner(self, open_document: Callable[[str], EvalSetDocument] | None = None) -> Planner:
         return Planner(
             self._project,
             self._loaded,
-            open_document=self.document,
+            open_document=open_document or self.document,
             open_history=self._open_history,
             recorded=self._recorded,
         )

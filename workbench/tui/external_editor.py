@@ -59,6 +59,15 @@ async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -
     return None
 
 
+def keep_text(text: str, *, suffix: str) -> str:
+    """Write an edited text that was not applied to a temporary file, and return its path. Raises OSError."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="workbench-", suffix=suffix, delete=False, encoding="utf-8", newline=""
+    ) as file:
+        file.write(text)
+    return file.name
+
+
 async def open_file(app: App[object], path: Path, *, line: int | None) -> bool:
     """Open a project file in the editor, at a line if the editor supports it. Return False if that failed."""
     try:

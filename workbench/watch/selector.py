@@ -92,6 +92,7 @@ class Why(StrEnum):
     REPLAYED = "answers of models were replayed"
     PROBLEM = "it cannot run"
     NEVER_JUDGED = "never judged"
+    JUDGE_OUTAGE = "a judge gave no answer"
     NEWER_RUN = "a run to compare it with is now available"
     NOT_COMPARED = "its target has new paths in `watch`"
     ALWAYS = "its target is set to run again after every change"
@@ -447,6 +448,8 @@ def _explain_judging(job: JobKey, usable: StoredVerdict, planned: PlannedCase) -
         return Why.NEVER_JUDGED
     if usable.job.key.case != job.case:
         return Why.SAME_INPUT
+    if not usable.job.scoring_key:  # such a score is never reused
+        return Why.JUDGE_OUTAGE if usable.job.status is CaseStatus.ERROR else Why.REPLAYED
     return Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED
 
 

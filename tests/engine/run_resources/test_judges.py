@@ -15,7 +15,7 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.selector import Action, decide_plan
+from workbench.watch.selector import Action, Reason, Why, decide_plan
 
 
 @pytest.fixture
@@ -120,7 +120,9 @@ def test_an_outage_of_the_judge_is_an_error_and_the_case_is_judged_later(folder:
     results = run(folder)
 
     assert {result.status for result in results.values()} == {CaseStatus.ERROR}
-    assert decide_actions(folder) == {"good": Action.JUDGE, "bad": Action.JUDGE}
+    with Workspace.open(folder.root) as workspace:
+        decisions = decide_plan(workspace, workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+    assert {(each.action, each.reasons) for each in decisions} == {(Action.JUDGE, (Reason(Why.JUDGE_OUTAGE),))}
     server.answer = verdict
     assert run(folder)["good"].status is CaseStatus.PASSED
 

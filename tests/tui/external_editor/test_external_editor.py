@@ -32,6 +32,45 @@ async def test_editing_the_text_of_the_selected_case_is_one_undo_step(
     assert log.read_text().strip().endswith(".json")
 
 
+@pytest.mark.parametrize("answer", ["y", "n"])
+async def test_a_case_that_changed_while_it_was_edited_is_replaced_only_after_a_question(
+    open_app: Any, project: Path, lights: Path, editor: Any, answer: str
+) -> None:
+    editor(
+        f"other = pathlib.Path({str(lights)!r})\n"
+        "other.write_text(other.read_text().replace('hello', 'theirs'))\n"
+        "path.write_text(path.read_text().replace('hello', 'mine'))"
+    )
+    async with open_app(project) as screen:
+        await select_case(screen)
+        await screen.press("E")
+        await screen.until("changed while you edited it", "Replace its present text by yours?")
+        await screen.press(answer)
+        if answer == "y":
+            await screen.until("mine")
+            await screen.press("u")
+        else:
+            await screen.until("stays as it is now; your text is in")
+        await screen.until("theirs")
+
+
+async def test_text_of_a_case_that_was_deleted_while_it_was_edited_stays_in_a_named_file(
+    open_app: Any, project: Path, lights: Path, editor: Any, actions: Any
+) -> None:
+    editor(
+        f"other = pathlib.Path({str(lights)!r})\n"
+        "import json\n"
+        "data = json.loads(other.read_text())\n"
+        "data['eval_cases'] = data['eval_cases'][1:]\n"
+        "other.write_text(json.dumps(data))\n"
+        "path.write_text(path.read_text().replace('hello', 'mine'))"
+    )
+    async with open_app(project) as screen:
+        await select_case(screen)
+        await screen.press("E")
+        await actions.wait_for_notification(screen, "is no longer in lights.evalset.json; your text is in")
+
+
 async def test_invalid_text_is_reported_with_its_place_and_edited_again(
     open_app: Any, project: Path, editor: Any
 ) -> None:

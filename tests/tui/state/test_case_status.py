@@ -198,6 +198,27 @@ def test_a_verdict_of_one_repeat_replaces_all_earlier_results(board: StatusBoard
     assert statuses == [CaseStatus.FAILED, CaseStatus.CANCELLED]
 
 
+def test_a_run_of_one_repeat_by_the_watch_keeps_the_verdict_on_the_other_one(board: StatusBoard, make: Any) -> None:
+    def finish(run_id: str, status: CaseStatus, *, repeat: int) -> None:
+        finished = make_finished(make.result(key, status, repeat=repeat))
+        board.apply(finished.model_copy(update={"in_history": True}), run_id=run_id)
+
+    key = make.key("a")
+    begin_jobs(board, key, repeats=3)
+    for repeat in range(3):
+        finish("mine", CaseStatus.FAILED, repeat=repeat)
+
+    board.begin_jobs([JobKey(case=key, repeat=0)], kept_below=2)
+    finish("watch", CaseStatus.PASSED, repeat=0)
+
+    record = get_record(board, key)
+    statuses = {repeat: outcome.status for repeat, outcome in record.outcomes.items()}
+    assert statuses == {0: CaseStatus.PASSED, 1: CaseStatus.FAILED}
+    assert record.state is CaseState.FAILED
+    places = {job.repeat: place.run_id for job, place in board.find_earlier_verdicts([key]).items()}
+    assert places == {0: "watch", 1: "mine"}
+
+
 def test_a_stored_verdict_stays_readable_while_the_case_runs(board: StatusBoard, make: Any) -> None:
     old = make.result(make.key("a"), CaseStatus.PASSED)
     board.load_stored({old.case: [make.stored_job(old)]})

@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tui.panes.browser_pane.by_keys import answer_dialog
-from workbench.tui.state.case_status import CaseState
+from workbench.model.evalset import EvalCase
+from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus
+from workbench.tui.state.case_status import CaseState, ResultLocation
 from workbench.tui.state.watch_state import WatchMode
 
 AGENT = """
@@ -110,6 +114,27 @@ async def test_a_verdict_without_its_trace_is_marked_like_those_of_equal_cases(
         await wait_until_true(lambda: count_stale(screen) == 7)
         await screen.press("w")
         await wait_until_true(lambda: screen.state.watch.stale == 7)
+
+
+def test_an_earlier_verdict_stays_current_when_the_newest_one_is_read_again(
+    make_listed_project: Callable[..., Any], make: Any
+) -> None:
+    project = make_listed_project(["a"])
+    key, freshness = project.key("a"), project.browser.freshness
+    project.read(EvalCase(eval_id="a", conversation=[]), hashes=("e", "present"))
+    project.store(a=CaseStatus.FAILED)
+    assert freshness.is_stale(key)
+    project.state.board.restore_result(
+        make.result(key, CaseStatus.PASSED),
+        stored_at=datetime.now(UTC),
+        place=ResultLocation("earlier", JobKey(case=key, repeat=0)),
+    )
+    freshness.mark_current(key, ("e", "present"))
+
+    project.store(a=CaseStatus.FAILED)  # as after a change of the settings or the branch
+
+    assert not freshness.is_stale(key)
+    assert project.state.board.count_states()[CaseState.PASSED] == 1
 
 
 async def test_all_panes_show_earlier_verdicts_that_are_current_again(project: Path, open_app: Any) -> None:
@@ -218,7 +243,7 @@ async def test_a_case_that_is_edited_and_renamed_is_stale(project: Path, open_ap
 
         await screen.press("u")
         await screen.until_gone("uno")
-        assert count_stale(screen) == 1
+        await wait_until_true(lambda: count_stale(screen) == 1)
         await screen.press("U")
         await screen.until("uno")
     async with open_app(project) as screen:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.watch_state import WatchRows, WatchState
+from workbench.tui.state.watch_state import WatchRows, WatchState, explain_empty
 from workbench.watch.watch_events import ChangeSeen
 
 
@@ -24,7 +26,7 @@ def list_rows(changes: Sequence[ChangeSeen]) -> list[str]:
     watch = state.watch
     for change in changes:
         watch.apply(change, now=0.0)
-    rows = WatchRows()
+    rows = WatchRows(str)
     rows.show(watch, state.board)
     return [row.partition("  ")[2] for row in rows.text.splitlines()]
 
@@ -34,7 +36,7 @@ def test_equal_changes_without_effect_are_one_row_with_a_count_and_the_last_time
     for second in range(12):
         state.watch.apply(note_change("noise.log", second=second, is_used=False), now=0.0)
         state.watch.apply(note_change("other.log", second=second, is_used=False), now=0.0)
-    rows = WatchRows()
+    rows = WatchRows(str)
     rows.show(state.watch, state.board)
 
     assert [row[3:] for row in rows.text.splitlines()] == [
@@ -79,3 +81,14 @@ def test_a_change_without_effect_does_not_complete_the_alarm_of_another() -> Non
     assert not watch.changes[1].alarm.is_complete
     watch.apply(note_change("agent.py", run=1), now=0.0)
     assert watch.changes[2].alarm.is_complete
+
+
+def test_the_texts_of_the_watch_and_of_runs_name_the_keys_that_are_set() -> None:
+    state = ProjectState(find_key=lambda action: f"<{action}>")
+    assert explain_empty(state.watch, state.find_key).startswith("<watch> turns watch on.")
+
+    options: Any = SimpleNamespace(options=SimpleNamespace(resume="run"))
+    state.stopped.append(options)
+    assert "<resume_run> resumes the last run" in "".join(piece.text for piece in state.run_line(now=0.0, width=200))
+    state.begin_run("run", total=1, now=0.0).ended = 1.0
+    assert "<resume_run> resumes" in "".join(piece.text for piece in state.run_line(now=1.0, width=200))

@@ -203,6 +203,7 @@ class Watch:
                 each.job: words.describe_reasons(each)
                 for each in made.decisions
                 if each.action != "nothing"
+                and not _is_unjudged(each)
                 # Else its execution is no longer stored, and an identical case has the verdict of a shown case.
                 and (verdicts.newest(each.job) is not None or (each.verdict is not None and each.job in self._shown))
             },
@@ -245,6 +246,13 @@ class Watch:
                 present = set_quarantine(result, planned)
                 found.append(ReusedVerdict(present, verdict.job.finished_at, hashes, ResultLocation(*key)))
         return found
+
+
+def _is_unjudged(decision: Decision) -> bool:
+    """Return True if a case was only played: there is no verdict that could be stale."""
+    from workbench.watch.selector import Why
+
+    return any(reason.why is Why.NEVER_JUDGED for reason in decision.reasons)
 
 
 class ReasonWords:
@@ -349,10 +357,10 @@ class _Checker:
             if decision.action is not Action.NOTHING:
                 if not places:
                     missing.add(case.key)
-                elif why := self._why_stale(decision):
+                elif job.repeat in places and (why := self._why_stale(decision)):
                     stale.setdefault(case.key, why)
             elif verdict is not None and (
-                not places or (place is not None and get_verdict_key(verdict) != VerdictKey(*place))
+                job.repeat not in places or (place is not None and get_verdict_key(verdict) != VerdictKey(*place))
             ):
                 hashes = (case.execution_hash, case.scoring_hash)
                 stored = verdict.job._replace(quarantine=case.current_quarantine)  # it may be that of an equal case
@@ -391,7 +399,7 @@ def _by_set(cases: Iterable[CaseKey]) -> Mapping[str, list[CaseKey]]:
 def _jobs(
     workspace: Workspace, eval_set: str, cases: Sequence[CaseKey], shown: VerdictLocations
 ) -> Sequence[tuple[JobKey, PlannedCase]]:
-    """Return the jobs of the shown repeats of these cases; for a case without a shown repeat, all jobs of a run.
+    """Return the jobs of the shown repeats of these cases, and all jobs of a run.
 
     Return nothing if the set cannot run or is not read automatically.
     """
@@ -409,5 +417,5 @@ def _jobs(
         (JobKey(case=case.key, repeat=repeat), case)
         for case in plan.cases
         if case.key in wanted
-        for repeat in shown[case.key] or repeats
+        for repeat in sorted({*shown[case.key], *repeats})
     ]

@@ -175,7 +175,11 @@ class CaseOperations:
         if not await self._move(keys, others[chosen]):
             return
         self._browser.marks.clear()
-        say(self._widget, f"moved {what} to {others[chosen]}; u undoes it")
+        say(self._widget, f"moved {what} to {others[chosen]}; {self._undo_key} undoes it")
+
+    @property
+    def _undo_key(self) -> str:
+        return self._state.find_key("undo")
 
     async def delete(self) -> None:
         """Delete the selected set, the marked cases, or the selected case."""
@@ -189,14 +193,14 @@ class CaseOperations:
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
             return
-        if len(keys) > 1 and not await self._confirm(f"Delete {_name_cases(keys)}? u undoes it."):
+        if len(keys) > 1 and not await self._confirm(f"Delete {_name_cases(keys)}? {self._undo_key} undoes it."):
             return
         changes = [
             (name, partial(document_calls.delete_cases, keys=deleted)) for name, deleted in _group_by_set(keys).items()
         ]
         if not await self._edit_together(changes, label=f"delete {_name_cases(keys)}"):
             return
-        say(self._widget, f"deleted {_name_cases(keys)}; u undoes it")
+        say(self._widget, f"deleted {_name_cases(keys)}; {self._undo_key} undoes it")
 
     async def _rename_case(self, key: CaseKey) -> None:
         taken = self._list_ids(key.eval_set) - {key.eval_id}
@@ -240,12 +244,10 @@ class CaseOperations:
         )
 
     async def _delete_set(self, path: str) -> None:
-        if await self._confirm(
-            f"Delete the file {safe_line(path)} with {plural(len(self._list_ids(path)), 'case')}? u undoes it."
-        ):
-            await self._change_files(
-                lambda documents: documents.delete_set(path), select=None, done=f"deleted {path}; u undoes it"
-            )
+        cases = plural(len(self._list_ids(path)), "case")
+        if await self._confirm(f"Delete the file {safe_line(path)} with {cases}? {self._undo_key} undoes it."):
+            done = f"deleted {path}; {self._undo_key} undoes it"
+            await self._change_files(lambda documents: documents.delete_set(path), select=None, done=done)
 
     async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
         """Move cases to another set as one undo step. Return False if that fails; no file is then changed."""

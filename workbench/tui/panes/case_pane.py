@@ -67,7 +67,7 @@ from workbench.tui.state.editor_state import (
     load_draft,
 )
 from workbench.tui.state.outline_view import OutlineView
-from workbench.tui.state.text_layout import safe
+from workbench.tui.state.text_layout import safe, safe_line
 from workbench.tui.widgets.inputs import EditorBox, TypedText
 from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import LinesView, RowList
@@ -306,9 +306,21 @@ class OutlinePane(Pane):
             return
         if wanted == self._edited:
             self._failure = ""
+            gone = self._find_removed_case()
             self.editor.open(opened)
             self._show_editor()
             self._after_opening(opened)
+            if gone is not None:
+                where = f"{safe_line(gone.name)} is no longer in {safe_line(gone.eval_set)}"
+                say(self, f"{where}; the text that you typed in it is kept as a draft (~)", severity="warning")
+
+    def _find_removed_case(self) -> CaseKey | None:
+        """Return the case in which the user has typed a text that is not applied, if no eval set has it any more."""
+        draft = self.editor.typing
+        if draft is None or draft.is_untouched or self.editor.opened is None:
+            return None
+        case = self.editor.opened.edited.case
+        return case if case is not None and self.context.state.board.get_record(case) is None else None
 
     def _after_opening(self, opened: OpenedDocument) -> None:
         """React to a case that was opened, or read again."""

@@ -747,7 +747,9 @@ class ChatPane(Pane):
         chat, view = self._get_chat, self.query_one(FollowingLines)
         lines = self._lines.get(chat.target) if chat.conversation is not None else None
         if lines is None:
-            view.show_blocks(list(describe_new_chat(chat, self._case)), from_top=True)
+            view.show_blocks(
+                list(describe_new_chat(chat, self._case, find_key=self.context.state.find_key)), from_top=True
+            )
         else:
             cursor = lines.find_first_line(chat.chosen, self._width) if chat.chosen is not None else None
             view.show(lines.make_lines, from_top=False, cursor=cursor)

@@ -367,7 +367,8 @@ class DiffPane(Pane):
         if refused is not None:
             say(self, f"not accepted: {refused}", severity="warning")
         else:
-            say(self, f"accepted {plural(len(found), 'difference')}; u undoes it")
+            key = self.context.state.find_key("undo")
+            say(self, f"accepted {plural(len(found), 'difference')}; {key} undoes it")
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -124,7 +125,8 @@ class RunPane(RowsPane):
             return
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
-            self.context.state.add_jobs(key for key in jobs if progress.jobs.get_finished(key) is not None)
+            finished = [key for key in jobs if progress.jobs.get_finished(key) is not None]
+            self.context.state.add_jobs(finished, kept_below=sys.maxsize)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.context.backend.runs.requeue(progress.run_id, jobs)
@@ -173,7 +175,7 @@ class WatchPane(RowsPane):
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self.rows = WatchRows()
+        self.rows = WatchRows(context.state.find_key)
 
     def compose(self) -> ComposeResult:
         """Yield the state of the watch and the rows, and a text for when there are none."""
@@ -215,7 +217,7 @@ class WatchPane(RowsPane):
         nothing.display = is_empty
         rows.display = not is_empty
         if is_empty:
-            nothing.update(Content(explain_empty(watch)))
+            nothing.update(Content(explain_empty(watch, self.context.state.find_key)))
         rows.show(self.rows)
 
 

@@ -273,11 +273,15 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             self._choice.step(by)
             self._show()
 
-    def action_reset(self) -> None:
+    @work(group="keep", exclusive=True)
+    async def action_reset(self) -> None:
         """Restore the criteria of the file."""
-        if self._choice is not None:
-            self._choice.reset()
-            self._show()
+        if self._choice is None:
+            return
+        self._choice.reset()
+        self._show()
+        with report_errors(self):
+            await self._show_changed_file()
 
     def cancel(self) -> object:
         """Close and remember the choice."""
@@ -308,7 +312,9 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         if self._choice is None or self._file is None or not self._is_usable():
             return
         if not self._choice.is_changed and not self._file.config.is_default:
-            say(self, f"{self._file.path} already has these criteria")
+            with report_errors(self):
+                if not await self._show_changed_file():
+                    say(self, f"{self._file.path} already has these criteria")
             return
         criteria, existed = self._choice.config.criteria, self._file.exists
         with report_errors(self):
@@ -325,7 +331,18 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
             self._show_file(file, existed_before=existed)
             others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
-            say(self, f"saved in {file.path}{others}; u undoes it")
+            key = self._screen_context.state.find_key("criteria_undo")
+            say(self, f"saved in {file.path}{others}; {key} undoes it")
+
+    async def _show_changed_file(self) -> bool:
+        """Show the criteria of the file if another program changed them; return False if none did."""
+        before = self._file
+        file = await self._screen_context.backend.criteria.read(self._eval_sets)
+        if before is None or file.config == before.config:
+            return False
+        self._show_file(file, existed_before=before.exists)
+        say(self, f"{file.path} was changed by another program; its present criteria are shown")
+        return True
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
+from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -23,7 +24,7 @@ from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import find_edit_obstacle
-from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe
+from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 
 _LOOK = 0.1  # seconds between two checks whether the case was rescored
@@ -123,12 +124,16 @@ class ReviewScreen(Dialog[CaseKey | None]):
     @_in_order
     async def action_undo(self) -> None:
         """Undo the last acceptance, and show its case."""
-        key = self._walk.undo()
-        if key is None:
+        if not self._walk.accepted:
             say(self, "nothing was accepted in this review")
             return
+        key = self._walk.keys[self._walk.accepted[-1]]
         with report_errors(self):
-            await self._screen_context.backend.edit(lambda workspace: workspace.documents.undo_newest(key.eval_set))
+            if not await self._screen_context.backend.edit(lambda workspace: _undo_acceptance(workspace, key)):
+                what = f"{safe_line(key.eval_set)} changed after {safe_line(key.name)} was accepted"
+                say(self, f"nothing is undone: {what}; in the main screen, u undoes one step after another")
+                return
+        self._walk.undo()
         self._post(DocumentsChanged(frozenset([key.eval_set])))
         await self._show_case()
 
@@ -235,3 +240,12 @@ class ReviewScreen(Dialog[CaseKey | None]):
         else:
             self._walk.accept(is_done=len(found) == len(shown.hunks))
         await self._show_case()
+
+
+def _undo_acceptance(workspace: Workspace, key: CaseKey) -> bool:
+    """Undo the newest step of a set. Return False if that is not an acceptance of this case. Raises StoreError."""
+    label = workspace.documents.get_status(key.eval_set).undoable
+    if label is None or not (label.startswith("accept ") and label.endswith(f" of {key.eval_id}")):
+        return False
+    workspace.documents.undo(key.eval_set)
+    return True

@@ -284,7 +284,7 @@ class RunController(Controller):
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
         self.state.browser.freshness.set_planned_hashes(_map_hashes(run.plan.cases))
-        self.state.add_jobs(jobs)
+        self.state.add_jobs(jobs, kept_below=run.plan.limits.runs)
         progress.jobs.add_waiting(jobs)
         self._add(followed)
         return followed

@@ -15,8 +15,8 @@ from textual.worker import Worker
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.backend.document_calls import add_conversation
-from workbench.tui.dialogs.dialogs import ChooseScreen
-from workbench.tui.external_editor import edit_text
+from workbench.tui.dialogs.dialogs import ChooseScreen, ConfirmScreen
+from workbench.tui.external_editor import edit_text, keep_text
 from workbench.tui.screen_context import (
     Controller,
     DocumentsChanged,
@@ -26,6 +26,7 @@ from workbench.tui.screen_context import (
     background,
 )
 from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.text_layout import safe_line
 from workbench.tui.widgets.key_line import report_errors, say
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class SaveController(Controller):
             case "written":
                 say(self.widget, f"saved {eval_set}")
             case "taken":
-                say(self.widget, f"{eval_set} has the version on disk; u restores your edits")
+                undo = self.state.find_key("undo")
+                say(self.widget, f"{eval_set} has the version on disk; {undo} restores your edits")
 
     @background(group="documents")
     async def undo(self, eval_set: str | None) -> None:
@@ -104,7 +106,7 @@ class SaveController(Controller):
                 )
             )
             self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-            say(self.widget, f"saved as {eval_id}; u undoes it")
+            say(self.widget, f"saved as {eval_id}; {self.state.find_key('undo')} undoes it")
 
     async def save_sets(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. Return False if one could not be saved."""
@@ -154,13 +156,29 @@ class SaveController(Controller):
     @background(group="edit_text")
     async def edit_case_text(self, key: CaseKey) -> None:
         """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
-        with report_errors(self.widget):
+        with report_errors(self.widget, OSError):
             text, fault_of = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
             edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
             if edited is None:
                 return
+            if reason := await self._explain_changed_case(key, text):
+                say(self.widget, f"{reason}; your text is in {keep_text(edited, suffix='.json')}", severity="warning")
+                return
             await self.backend.edit(lambda workspace: _write_case_text(workspace, key, edited))
             self._post_changed([key.eval_set])
+
+    async def _explain_changed_case(self, key: CaseKey, text: str) -> str:
+        """Return why an edited text may not replace a case whose text was `text`; empty if it may."""
+        name = safe_line(key.name)
+        try:
+            present, _ = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
+        except StoreError:
+            return f"{name} is no longer in {safe_line(key.eval_set)}"
+        undo = self.state.find_key("undo")
+        question = f"{name} changed while you edited it.\nReplace its present text by yours? {undo} undoes it."
+        if present == text or await self.app.push_screen_wait(ConfirmScreen(question)):
+            return ""
+        return f"{name} stays as it is now"
 
     async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:
@@ -254,7 +272,8 @@ class SaveController(Controller):
         if status.changed_on_disk:
             change = "was deleted" if status.deleted_on_disk else "changed on disk"
             choice = "whether to write it again" if status.deleted_on_disk else "which to keep"
-            message = f"{eval_set} {change} while it has unsaved edits; ! and enter: choose {choice}"
+            key = self.state.find_key("problems_pane")
+            message = f"{eval_set} {change} while it has unsaved edits; {key} and enter: choose {choice}"
             say(self.widget, message, severity="warning", needs_decision=True)
             self._in_conflict.add(eval_set)
             return

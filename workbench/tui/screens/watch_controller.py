@@ -23,7 +23,7 @@ from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.run_events import Notice
 from workbench.model.text import one_line
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.tui.backend.watch_calls import Watch
 from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.screens.run_controller import FollowedRun
@@ -351,13 +351,15 @@ class WatchController(Controller):
             case SourceBroken():
                 say(self.widget, f"{event.place} cannot be compiled: {event.message}", severity="warning")
             case ChangeSeen():
+                shown = [shown_path(self.state.watch.root / path) for path in event.paths]
+                self.state.problems.drop_run_problems([*event.paths, *shown])
                 update.saved.update(event.paths)
                 update.removed.difference_update(event.paths)
                 update.removed.update(event.removed)
                 if event.held:
                     say(
                         self.widget,
-                        f"{event.held}: not run automatically, alt+r runs them",
+                        f"{event.held}: not run automatically, {self.state.find_key('run_held')} runs them",
                         severity="warning",
                         needs_decision=True,
                     )

@@ -269,9 +269,9 @@ def _member_rows(
 
 
 def _make_label(place: Place) -> str:
-    """Return the name of a value by its last step. Items count from 1."""
+    """Return the name of a value by its last step. Items count from 0, as in paths of differences and problems."""
     step = place[-1]
-    return f"[{step + 1}]" if isinstance(step, int) else _LABELS.get(step, step)
+    return f"[{step}]" if isinstance(step, int) else _LABELS.get(step, step)
 
 
 def _matches_input(input: Input, value: Any) -> bool:

@@ -231,7 +231,8 @@ class CaseRecord:
     `previous_outcomes` are the outcomes before that run, kept while the run has only cancelled ones: a run that ends
     so says nothing about the case, and they are restored. `reused_verdicts` are earlier verdicts that are still
     current, while `outcomes` were only played: they determine the state. `live_samples` are the repeats of its newest
-    run that replayed no model calls, if they are more than one.
+    run that replayed no model calls, if they are more than one. A run of the watch may have only some repeats: the
+    outcomes of others than `begun_repeats` stay, below the number `kept_below`.
     """
 
     key: CaseKey
@@ -245,6 +246,8 @@ class CaseRecord:
     live_samples: Sequence[CaseStatus] = ()
     pending_jobs: int = 0  # unfinished jobs of the current run
     has_newest_outcomes: bool = True  # False from the start of a run until its first event about the case
+    begun_repeats: set[int] = field(default_factory=set)
+    kept_below: int = 0
     result_number: int = 0  # sequence number of its newest result within this session; 0: none in this session
 
     @property
@@ -443,6 +446,11 @@ class StatusBoard:
                 changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
+    def has_own_result(self, key: CaseKey) -> bool:
+        """True if a case shows a result of this session, or an earlier one that replaced it. `load_stored` keeps it."""
+        record = self._records.get(key)
+        return record is not None and bool(record.result_number)
+
     def find_only_played(self, keys: Iterable[CaseKey]) -> Sequence[CaseKey]:
         """Return those of the cases that were not scored since their agents ran last."""
         records = ((key, self._records.get(key)) for key in dict.fromkeys(keys))
@@ -488,6 +496,14 @@ class StatusBoard:
         _note_samples(record)
         if any(job.case != record.key for job in stored):  # the case ran under another name
             self._cases_with_earlier_verdict.add(record.key)
+
+    def _note_run(self, record: CaseRecord, run_id: str) -> None:
+        """Note whether all outcomes are of this run, which is the newest one."""
+        places = (outcome.location for outcome in record.outcomes.values())
+        if any(place is not None and place.run_id != run_id for place in places):
+            self._cases_with_earlier_verdict.add(record.key)
+        else:
+            self._cases_with_earlier_verdict.discard(record.key)
 
     def _mark_earlier(self, record: CaseRecord) -> None:
         self._cases_with_earlier_verdict.add(record.key)
@@ -536,15 +552,21 @@ class StatusBoard:
             if record is not None and outcome is not None and outcome.in_history:
                 record.outcomes[job.repeat] = replace(outcome, result=None)
 
-    def begin_jobs(self, jobs: Iterable[JobKey]) -> None:
-        """Mark the cases of these jobs as waiting. They keep their last results until they start."""
+    def begin_jobs(self, jobs: Iterable[JobKey], *, kept_below: int = 0) -> None:
+        """Mark the cases of these jobs as waiting. They keep their last results until they start.
+
+        Outcomes of repeats below `kept_below` that are not among the jobs stay.
+        """
         changes: Counter[_Cell] = Counter()
         for job in jobs:
             record = self._records.get(job.case)
             if record is None:
                 continue
             record.pending_jobs += 1
-            record.has_newest_outcomes = False
+            if record.has_newest_outcomes:
+                record.begun_repeats, record.kept_below, record.has_newest_outcomes = set(), kept_below, False
+            record.kept_below = min(record.kept_below, kept_below)
+            record.begun_repeats.add(job.repeat)
             if record.state is not CaseState.WAITING:
                 changes[self._get_cell(record)] -= 1
                 record.state = CaseState.WAITING
@@ -596,7 +618,7 @@ class StatusBoard:
         if event.status is not CaseStatus.CANCELLED:
             record.previous_outcomes, record.reused_verdicts = {}, {}
             if event.is_judged:
-                self._cases_with_earlier_verdict.discard(event.case)
+                self._note_run(record, run_id)
         self._result_count += 1
         record.result_number = self._result_count
         record.pending_jobs = max(record.pending_jobs - 1, 0)
@@ -625,13 +647,22 @@ class StatusBoard:
         self._held_results[job] = None
 
     def _begin_new_outcomes(self, record: CaseRecord) -> None:
-        """Discard outcomes of earlier runs at the first event of a new run; keep them as a fallback unless all were
-        cancelled.
+        """Discard outcomes of earlier runs at the first event of a new run, except of repeats that it does not have.
+
+        Keep them as a fallback unless all were cancelled.
         """
-        if not record.has_newest_outcomes:
-            if any(outcome.status is not CaseStatus.CANCELLED for outcome in record.outcomes.values()):
-                record.previous_outcomes = record.outcomes
-            record.outcomes, record.turns, record.spans, record.has_newest_outcomes = {}, {}, {}, True
+        if record.has_newest_outcomes:
+            return
+        if any(outcome.status is not CaseStatus.CANCELLED for outcome in record.outcomes.values()):
+            record.previous_outcomes = record.outcomes
+        record.outcomes = {
+            repeat: outcome
+            for repeat, outcome in record.verdicts.items()
+            if _keeps(record, repeat) and not outcome.is_played and outcome.status is not CaseStatus.CANCELLED
+        }
+        record.turns = {repeat: turns for repeat, turns in record.turns.items() if _keeps(record, repeat)}
+        record.spans = {repeat: spans for repeat, spans in record.spans.items() if _keeps(record, repeat)}
+        record.has_newest_outcomes = True
 
     def _set_state(self, record: CaseRecord, state: CaseState) -> None:
         if state is not record.state:
@@ -691,6 +722,10 @@ def _note_samples(record: CaseRecord) -> None:
     statuses = [outcome.status for outcome in record.outcomes.values() if not outcome.is_played]
     if statuses and not any(outcome.is_replayed for outcome in record.outcomes.values()):
         record.live_samples = statuses if len(statuses) > 1 else ()
+
+
+def _keeps(record: CaseRecord, repeat: int) -> bool:
+    return repeat < record.kept_below and repeat not in record.begun_repeats
 
 
 def _is_under_way(record: CaseRecord) -> bool:

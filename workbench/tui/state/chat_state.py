@@ -353,7 +353,7 @@ class TargetChat:
 # Text of a chat before the first message: initial state of the session, and possible actions.
 
 
-def describe_new_chat(chat: TargetChat, case: EvalCase | None) -> Iterator[Block]:
+def describe_new_chat(chat: TargetChat, case: EvalCase | None, *, find_key: Callable[[str], str]) -> Iterator[Block]:
     """Describe a chat without a session. `case` is the selected one."""
     if not chat.target:
         yield Paragraph.from_text("There is no agent to talk to here.", Style.STRONG)
@@ -370,10 +370,11 @@ def describe_new_chat(chat: TargetChat, case: EvalCase | None) -> Iterator[Block
     yield _format_fact(
         "state", redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
     )
-    yield Paragraph.from_text("· f2 changes how the session starts", Style.MUTED)
+    yield Paragraph.from_text(f"· {find_key('chat_session_input')} changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
-        yield Paragraph.from_text(f"· ctrl+l sends the {turns} of {safe_line(case.eval_id)} first", Style.MUTED)
+        hint = f"· {find_key('chat_load_case')} sends the {turns} of {safe_line(case.eval_id)} first"
+        yield Paragraph.from_text(hint, Style.MUTED)
 
 
 def _format_fact(name: str, value: str) -> Paragraph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -197,6 +197,12 @@ class Problems(ListRows):
     def clear_run_problems(self) -> None:
         """Remove the problems of earlier runs."""
         self._set_source(ProblemSource.RUN, [])
+
+    def drop_run_problems(self, paths: Collection[str]) -> None:
+        """Remove the problems of runs in these files, because they were saved. The watch reports again what remains."""
+        starts = tuple(f"{path}:" for path in paths)
+        known = self._by_source.get(ProblemSource.RUN, ())
+        self._set_source(ProblemSource.RUN, [each for each in known if not each.message.startswith(starts)])
 
     def add_run_problem(self, message: str, *, warning: bool) -> None:
         """Add a problem of a run, without duplicates."""

@@ -264,9 +264,9 @@ class ProjectState:
         shown = () if self.progress is None else (self.progress,)
         return (each for each in (*self._hidden_runs, *shown) if each.ended is None)
 
-    def add_jobs(self, jobs: Iterable[JobKey]) -> None:
-        """Add jobs to the active run."""
-        self.board.begin_jobs(jobs)
+    def add_jobs(self, jobs: Iterable[JobKey], *, kept_below: int = 0) -> None:
+        """Add jobs to the active run. Outcomes of other repeats of their cases stay below this number."""
+        self.board.begin_jobs(jobs, kept_below=kept_below)
 
     def apply(
         self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, run_id: str = "", now: float
@@ -299,7 +299,9 @@ class ProjectState:
         """Load the stored results of earlier sessions."""
         self.board.load_stored(jobs)
         judged = {key: stored[0] for key, stored in jobs.items() if stored and not _has_no_verdict(stored[0])}
-        self.browser.freshness.set_verdict_hashes({key: job.hashes for key, job in judged.items()})
+        self.browser.freshness.set_verdict_hashes(
+            {key: job.hashes for key, job in judged.items() if not self.board.has_own_result(key)}
+        )
         self.loaded_case = None
 
     def reuse_verdicts(self, held: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
@@ -474,11 +476,13 @@ class ProjectState:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
             can_resume = self.stopped[-1].options.resume if self.stopped else None
-            return self.progress.format_line(now=now, width=width, can_resume=can_resume)
+            key = self.find_key("resume_run")
+            return self.progress.format_line(now=now, width=width, can_resume=can_resume, resume_key=key)
         parts = [RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))]
         parts += make_count_parts(self.board.count_states(), self.board.count_stale_states(), width=width)
         if self.stopped:
-            parts.append(RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),)))
+            resume = f"   {self.find_key('resume_run')} resumes the last run"
+            parts.append(RankedPart(2, (StyledText(resume, Style.KEY),)))
         return fit_parts(parts, width)
 
     def _is_failing(self, key: CaseKey) -> bool:

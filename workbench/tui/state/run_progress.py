@@ -439,14 +439,16 @@ class RunProgress:
         left = self.remaining / rate if rate else None
         return None if left is None or now - self.last_finish > left + 1 else left
 
-    def format_line(self, *, now: float, width: int, can_resume: str | None = None) -> Line:
+    def format_line(self, *, now: float, width: int, can_resume: str | None = None, resume_key: str = "") -> Line:
         """Format the progress in one line of at most `width` cells. `can_resume` is the id of a stopped run, if any.
+
+        `resume_key` resumes it.
 
         Without room for all, what matters least is left out; the counts of cases that did not pass are left out last.
         """
-        return fit_parts(list(self._make_parts(now, can_resume)), width)
+        return fit_parts(list(self._make_parts(now, can_resume, resume_key)), width)
 
-    def _make_parts(self, now: float, can_resume: str | None) -> Iterator[RankedPart]:
+    def _make_parts(self, now: float, can_resume: str | None, resume_key: str) -> Iterator[RankedPart]:
         filled = _PROGRESS_WIDTH * self.done // self.total if self.total else _PROGRESS_WIDTH
         yield RankedPart(1, (StyledText(f" {self.activity}", Style.STRONG),))
         progress = StyledText("█" * filled, Style.RUNNING), StyledText("░" * (_PROGRESS_WIDTH - filled), Style.MUTED)
@@ -466,7 +468,7 @@ class RunProgress:
             yield RankedPart(5, (StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED),))
             if can_resume is not None:
                 which = "" if can_resume == self.run_id else " the run that was stopped earlier"
-                yield RankedPart(4, (StyledText(f"  alt+x resumes{which}", Style.KEY),))
+                yield RankedPart(4, (StyledText(f"  {resume_key} resumes{which}", Style.KEY),))
         elif left is not None:
             yield RankedPart(5, (StyledText(f"  eta {format_duration(left)}", Style.MUTED),))
         if self.ended is None and self.waits_until > now:

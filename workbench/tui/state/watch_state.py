@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -425,7 +425,8 @@ class WatchEntry:
 class WatchRows(ListRows):
     """Rows for a list. The cursor stays on its row while rows are added; at the top it stays at the top."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_key: Callable[[str], str]) -> None:
+        self._find_key = find_key
         self._entries: list[WatchEntry] = []
         self._is_moved = False  # away from the top
 
@@ -451,7 +452,7 @@ class WatchRows(ListRows):
     def show(self, watch: WatchState, board: StatusBoard) -> None:
         """Show the present rows."""
         selected = self._selected_entry
-        self._entries = list(_entries(watch, board))
+        self._entries = list(_entries(watch, board, self._find_key))
         super().move_to(self._find_index(selected) if self._is_moved else 0)
 
     def move(self, by: int) -> None:
@@ -507,23 +508,26 @@ def draw_status(watch: WatchState) -> Line:
     return tuple(pieces)
 
 
-def explain_empty(watch: WatchState) -> str:
+def explain_empty(watch: WatchState, find_key: Callable[[str], str]) -> str:
     """Return the text to show if there are no rows."""
+    key = find_key("watch")
     ended = f"It ended: {safe_line(watch.failure)}. " if watch.failure else ""
     if watch.mode is WatchMode.OFF:
         return (
-            f"{ended}w turns watch on. Every save of agent code, of files the agent reads, of eval sets and criteria "
-            "then runs the cases it affects, and no others. This pane lists each save, the cases that ran, and why."
+            f"{ended}{key} turns watch on. Every save of agent code, of files the agent reads, of eval sets and "
+            "criteria then runs the cases it affects, and no others. This pane lists each save, the cases that ran, "
+            "and why."
         )
     if watch.mode is WatchMode.STARTING:
         return "Reading the project …"
-    keys = "w resumes, alt+w turns it off." if watch.mode is WatchMode.PAUSED else "w pauses, alt+w turns it off."
+    verb = "resumes" if watch.mode is WatchMode.PAUSED else "pauses"
+    keys = f"{key} {verb}, {find_key('watch_off')} turns it off."
     if not watch.total:
         return f"There are no eval cases yet. The first saved case with an agent runs automatically. {keys}"
     return f"No change since then. Edit the agent, and the affected cases run automatically. {keys}"
 
 
-def _entries(watch: WatchState, board: StatusBoard) -> Iterator[WatchEntry]:
+def _entries(watch: WatchState, board: StatusBoard, find_key: Callable[[str], str]) -> Iterator[WatchEntry]:
     for broken in watch.broken:
         text = f" ! {safe_line(broken.place)} cannot be compiled: {safe_line(broken.message)}"
         waiting = StyledText(f"{plural(broken.cases, 'case')} {'waits' if broken.cases == 1 else 'wait'}", Style.MUTED)
@@ -531,11 +535,16 @@ def _entries(watch: WatchState, board: StatusBoard) -> Iterator[WatchEntry]:
         yield WatchEntry((StyledText(text, Style.ERROR),), (waiting,), broken=broken, identity=identity)
     if watch.held:
         cases = len({job.case for job in watch.held})
-        text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: alt+r runs "
+        text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: {find_key('run_held')} runs "
         yield WatchEntry((StyledText(f"{text}{'it' if cases == 1 else 'them'} anyway", Style.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
         yield WatchEntry(
-            (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
+            (
+                StyledText(
+                    f" {plural(len(watch.pending), 'case')} to run or judge when {find_key('watch')} resumes",
+                    Style.WARNING,
+                ),
+            )
         )
         pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
         yield from _case_entries(pending, ("pending",), {}, with_reasons=True)

@@ -161,6 +161,26 @@ async def test_text_typed_for_a_deleted_turn_stays_with_a_message(open_app: Any,
         await screen.until("no longer in the case", "Thanks.x")
 
 
+async def test_text_typed_in_a_case_that_another_program_deletes_is_kept_with_a_message(
+    open_app: Any, project: Path
+) -> None:
+    path = project / "home.evalset.json"
+    before = path.read_bytes()
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await select_row(screen, "user")
+        await screen.press("enter", "x")
+        data = json.loads(before)
+        del data["eval_cases"][0]
+        path.write_text(json.dumps(data))
+        await screen.until("lamp is no longer in home.evalset.json; the text that you typed in it is kept")
+
+        path.write_bytes(before)
+        await screen.until("2 cases")
+        await open_case(screen)
+        await screen.until("1 typed, not applied")
+
+
 async def test_quitting_asks_what_to_do_with_typed_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)

@@ -331,6 +331,22 @@ async def test_saving_over_a_changed_file_asks_first(hello: Path, open_app: Call
         assert file_content["theirs"] == 1 and file_content["criteria"]["tool_trajectory_avg_score"] == 0.95
 
 
+async def test_criteria_that_another_program_wrote_are_shown_instead_of_those_that_were_read(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    file = hello / "test_config.json"
+    file.write_text('{"criteria": {"tool_trajectory_avg_score": 0.1}}')
+    async with open_app(hello) as screen:
+        await open_picker(screen)
+        for key, threshold in (("ctrl+s", 0.35), ("b", 0.45)):
+            file.write_text(json.dumps({"criteria": {"tool_trajectory_avg_score": threshold}}))
+
+            await screen.press(key)
+
+            await screen.until(f"≥ {threshold}", "changed by another program; its present criteria are shown")
+        assert json.loads(file.read_text()) == {"criteria": {"tool_trajectory_avg_score": 0.45}}
+
+
 async def test_an_unreadable_file_is_reported_and_the_picker_closes(hello: Path, open_app: Callable[..., Any]) -> None:
     (hello / "test_config.json").write_text("{")
     async with open_app(hello) as screen:

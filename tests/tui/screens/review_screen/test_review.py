@@ -65,6 +65,23 @@ async def test_the_review_shows_the_scores_after_each_acceptance(open_app: Any, 
         await screen.until("✗ exact_match  0", "difference 1 of 2")
 
 
+async def test_undo_in_the_review_does_not_undo_what_another_program_wrote(open_app: Any, project: Path) -> None:
+    file = project / "lights.evalset.json"
+    async with open_app(project) as screen:
+        await open_diff(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3", "difference 1 of 2")
+        before = file.read_bytes()
+        await screen.press("A")
+        await screen.until("review 2 of 3", "1 accepted")
+        file.write_bytes(before)
+
+        await screen.press("u")
+
+        await screen.until("lights.evalset.json changed after one was accepted", "review 2 of 3")
+        assert file.read_bytes() == before
+
+
 async def test_keys_typed_ahead_in_the_review_act_on_the_following_cases(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_diff(screen)

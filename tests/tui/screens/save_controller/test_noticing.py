@@ -53,6 +53,18 @@ async def test_a_new_conflict_is_reported(open_app: Any, project: Path, lights: 
         assert "mine" in screen.text
 
 
+async def test_messages_name_the_keys_that_are_set(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
+    settings = project / "workbench.toml"
+    settings.write_text(f'{settings.read_text()}[keys]\nundo = "f6"\nproblems_pane = "f7"\n')
+    async with open_app(project) as screen:
+        await screen.until("2 cases")
+        await screen.press("down", "down", "D")
+        await actions.wait_for_notification(screen, "; f6 undoes it")
+        await actions.insert(screen, "mine")
+        actions.write(lights, "theirs")
+        await actions.wait_for_notification(screen, "f7 and enter: choose which to keep")
+
+
 async def test_a_deletion_under_unsaved_edits_is_reported_and_so_is_its_end(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:

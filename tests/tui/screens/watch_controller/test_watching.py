@@ -14,6 +14,7 @@ import pytest
 from tests.tui.screens.watch_controller.conftest import AGENT, TOOLS, Shop
 from workbench.store.history.history import History
 from workbench.tui.state.case_status import CaseState
+from workbench.tui.state.problem_list import ProblemSource
 from workbench.tui.state.watch_state import WatchMode
 
 Open = Callable[..., Any]
@@ -167,6 +168,19 @@ async def test_source_that_does_not_compile_is_a_problem_until_it_is_fixed(open_
         await watched.until("no case waits for tools.py any more")
         assert not watched.is_stale("ship_1")
         assert watched.get_state("ship_1") is CaseState.PASSED
+
+
+async def test_a_set_that_cannot_be_read_is_a_problem_until_it_is_repaired(open_shop: Open, shop: Shop) -> None:
+    text = (shop.path / "shop.evalset.json").read_text()
+    async with open_shop() as watched:
+        shop.save("shop.evalset.json", text[:60])
+        await watched.until_true(
+            lambda: any(problem.source is ProblemSource.RUN for problem in watched.state.problems.rows)
+        )
+
+        shop.save("shop.evalset.json", text)
+
+        await watched.until_true(lambda: not watched.state.problems.rows)
 
 
 async def test_changed_expectations_are_judged_again_without_the_agent(open_shop: Open, shop: Shop) -> None:
