@@ -38,7 +38,7 @@ from workbench.llm.model_types import (
 )
 from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, count_tokens
 from workbench.model.results import ModelSpending, TokenUsage
-from workbench.model.text import add_secrets
+from workbench.model.text import add_secrets, replace_surrogates
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import ReplyStore
 
@@ -576,7 +576,8 @@ class Models:
         with account.track_try(request.model):
             reply = await self._answer_in_time(provider, request)
         account.book_answer(request.model, reply.usage)
-        return reply.model_copy(update={"seconds": time.perf_counter() - began})
+        text = replace_surrogates(reply.text)  # neither the cache nor the history can store them
+        return reply.model_copy(update={"seconds": time.perf_counter() - began, "text": text})
 
     def _get_provider(self, model: str) -> Provider:
         vendor = get_vendor(model)
