@@ -344,7 +344,8 @@ class Account:
         tokens = count_tokens(usage)
         if tokens is None:
             spent.calls_without_usage += 1
-            spent.cost_unknown = f"{model} does not report how many tokens its answers use"
+            if not self._prices.is_free(model):
+                spent.cost_unknown = f"{model} does not report how many tokens its answers use"
         else:
             self._book(model, tokens)
         self._changed()
