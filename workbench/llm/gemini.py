@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import ssl
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
@@ -166,6 +167,7 @@ class Gemini:
         contents: list[Any] = [
             types.Content(role=message.role, parts=[types.Part(text=message.text)]) for message in request.messages
         ]
+        _ignore_warnings()
         try:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
@@ -180,6 +182,14 @@ class Gemini:
         if client is not None:
             await client.aio.aclose()
             client.close()
+
+
+def _ignore_warnings() -> None:
+    """Ignore warnings of the library: with `-W error` of Python or pytest they would be errors of requests.
+
+    Called before each request, because pytest restores the filters after each test.
+    """
+    warnings.filterwarnings("ignore", module=r"google\.genai\b")
 
 
 def _load_client(environment: Mapping[str, str]) -> Client:

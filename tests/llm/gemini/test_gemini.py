@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,16 @@ async def test_a_reply_with_other_parts_than_text_writes_nothing_to_the_terminal
 
     assert (await models.ask(request(reply_schema=SCHEMA))).text == "yes"
     assert capfd.readouterr() == ("", "")
+
+
+async def test_warnings_of_the_library_are_no_errors(serve: Serve, open_models: OpenModels) -> None:
+    models = open_models(serve(lambda _: gemini("yes", finish="BRAND_NEW")))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as `-W error`; also the first request of a client warns
+        reply = await models.ask(request())
+
+    assert (reply.text, reply.finish) == ("yes", "BRAND_NEW")
 
 
 async def test_a_missing_key_names_the_variables_and_the_env_file(serve: Serve, open_models: OpenModels) -> None:
