@@ -14,6 +14,7 @@ from tests.llm.servers import Answer, Call, HttpResponse, Server, find_free_port
 from workbench.llm.litellm_provider import find_missing_keys
 from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Models
+from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.model.results import TokenUsage
 
 Serve = Callable[[Answer], Server]
@@ -60,6 +61,20 @@ async def test_a_request_sends_messages_system_config_and_reply_schema(serve: Se
     ]
     assert (call.body["temperature"], call.body["max_tokens"], call.body["model"]) == (0.5, 10, "local-1")
     assert call.body["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+@pytest.mark.needs_litellm
+async def test_a_server_that_reports_no_tokens_has_an_unknown_cost(serve: Serve, open_models: OpenModels) -> None:
+    response = openai("yes")
+    assert isinstance(response.body, dict)
+    del response.body["usage"]
+    account = Account(Prices({MODEL: OwnPrice(1.0, 1.0), "openai/mine": OwnPrice(0.0, 0.0)}))
+    models = open_models(serve(lambda _: response))
+
+    for model in (MODEL, "openai/mine"):
+        await models.ask(request(model=model), account=account)
+
+    assert [(each.cost, each.calls_without_usage) for each in account.list_spending()] == [(None, 1), (0.0, 1)]
 
 
 @pytest.mark.needs_litellm

@@ -188,6 +188,7 @@ def test_markdown_escapes_markup(make_report: MakeReport, every_status: list[Rep
     row = next(line for line in text.splitlines() if "wrong" in line and line.startswith("|"))
     assert row.startswith("| ✗ FAILED | wrong\\|device | **0.00** |")
     assert 'device\\_id: expected "device\\_2", got "device\\_3"' in text
+    assert "boom\u2400 \\<\\&\\>" in text  # `&lt;` would be shown as `<`
     assert "\x1b" not in text
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.model.evalset import Invocation
-from workbench.model.results import TurnResult
-from workbench.simulation.users import format_history
+import pytest
+
+from workbench.llm.model_types import ModelReply, ModelRequest
+from workbench.model.evalset import ConversationScenario, Invocation
+from workbench.model.results import FailureKind, TurnResult
+from workbench.simulation.users import SimulatedUser, UserFailed, UserOptions, format_history
 
 
 def turn(**invocation: Any) -> TurnResult:
@@ -51,3 +54,17 @@ def test_call_lists_and_messages_without_text_are_included() -> None:
         "helper: 2, I think",
         "agent: (nothing)",
     ]
+
+
+async def test_an_agent_never_gets_half_a_message_of_its_user() -> None:
+    async def ask(request: ModelRequest) -> ModelReply:
+        return ModelReply(text="Please turn off the", finish="MAX_TOKENS")
+
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="Turn off all lights.")
+    user = SimulatedUser(scenario, UserOptions(model="m"), ask=ask)
+
+    with pytest.raises(UserFailed) as raised:
+        await user.next_message([turn()])
+
+    assert raised.value.failure.kind is FailureKind.USER
+    assert "was cut off: raise max_output_tokens" in raised.value.failure.message

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import ssl
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
@@ -135,6 +137,8 @@ _NO_KEY = (
     "no API key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's "
     ".env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
 )
+_SILENCE = logging.NullHandler()
+"""Without a handler, remarks of the library about replies would be written to standard error."""
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
 
 
@@ -163,6 +167,7 @@ class Gemini:
         contents: list[Any] = [
             types.Content(role=message.role, parts=[types.Part(text=message.text)]) for message in request.messages
         ]
+        _ignore_warnings()
         try:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
@@ -179,11 +184,20 @@ class Gemini:
             client.close()
 
 
+def _ignore_warnings() -> None:
+    """Ignore warnings of the library: with `-W error` of Python or pytest they would be errors of requests.
+
+    Called before each request, because pytest restores the filters after each test.
+    """
+    warnings.filterwarnings("ignore", module=r"google\.genai\b")
+
+
 def _load_client(environment: Mapping[str, str]) -> Client:
     """Load the client and everything that the first request would otherwise load on the event loop.
 
     The library is never unloaded. Without the pause, garbage collection would search it for 0.1 s each time.
     """
+    logging.getLogger("google_genai").addHandler(_SILENCE)  # adding it again does nothing
     with pause_gc():
         client = _make_client(environment)
         from google.genai import types
@@ -275,16 +289,18 @@ def _get_enum_value(value: Any) -> str | None:
 
 
 def make_service_error(error: APIError, model: str) -> ModelError:
-    message = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
+    body = error.details.get("error", error.details) if isinstance(error.details, dict) else None
+    message = str(error.message or (body if isinstance(body, str) else ""))  # gateways write {"error": "the message"}
+    text = f"{error.code} {error.status or ''}".strip() + (f": {message}" if message else "")
     trouble = classify_status(error.code or 500)
-    if trouble is Trouble.REFUSED and "API key" in (error.message or ""):  # a wrong key is a 400 there
+    if trouble is Trouble.REFUSED and "API key" in message:  # a wrong key is a 400 there
         trouble = Trouble.DENIED
-    return make_model_error(trouble, model, message, retry_after=_read_retry_after(error))
+    return make_model_error(trouble, model, text, retry_after=_read_retry_after(error, body))
 
 
-def _read_retry_after(error: APIError) -> float | None:
+def _read_retry_after(error: APIError, body: Any) -> float | None:
     """Return the delay of `google.rpc.RetryInfo`, or else of the `Retry-After` header."""
-    details = error.details.get("error", error.details).get("details") if isinstance(error.details, dict) else None
+    details = body.get("details") if isinstance(body, dict) else None
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str):

@@ -143,7 +143,8 @@ def _read_reply(response: Any, model: str) -> ModelReply:
     finish = None if choice is None else choice.finish_reason
     reported = getattr(response, "usage", None)
     usage = None
-    if reported is not None:
+    # LiteLLM writes zeros if the server reports nothing.
+    if reported is not None and (reported.prompt_tokens or reported.completion_tokens or reported.total_tokens):
         usage = TokenUsage(
             prompt=reported.prompt_tokens, candidates=reported.completion_tokens, total=reported.total_tokens
         )

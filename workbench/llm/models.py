@@ -38,7 +38,7 @@ from workbench.llm.model_types import (
 )
 from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, count_tokens
 from workbench.model.results import ModelSpending, TokenUsage
-from workbench.model.text import add_secrets
+from workbench.model.text import add_secrets, replace_surrogates
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import ReplyStore
 
@@ -346,7 +346,8 @@ class Account:
         tokens = count_tokens(usage)
         if tokens is None:
             spending.calls_without_usage += 1
-            spending.cost_unknown = f"{model} does not report how many tokens its answers use"
+            if not self._prices.is_free(model):
+                spending.cost_unknown = f"{model} does not report how many tokens its answers use"
         else:
             self._book(model, tokens)
         self._on_change()
@@ -582,7 +583,8 @@ class Models:
         with account.track_try(request.model):
             reply = await self._answer_in_time(provider, request)
         account.book_answer(request.model, reply.usage)
-        return reply.model_copy(update={"seconds": time.perf_counter() - began})
+        text = replace_surrogates(reply.text)  # neither the cache nor the history can store them
+        return reply.model_copy(update={"seconds": time.perf_counter() - began, "text": text})
 
     def _get_provider(self, model: str) -> Provider:
         vendor = get_vendor(model)

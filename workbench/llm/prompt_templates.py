@@ -227,6 +227,13 @@ class Prices:
             return str(error)
         return None
 
+    def is_free(self, model: str) -> bool:
+        """Return whether a model costs nothing, however many tokens it uses."""
+        try:
+            return not self.cost(model, Tokens(1, 1))
+        except UnknownPrice:
+            return False
+
 
 def _split_model_name(model: str) -> tuple[str, str]:
     """Return the name and the provider of a model in the library."""

@@ -107,7 +107,7 @@ def _build_main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         status = _VERDICTS[answer.verdict]
     reason = answer.reason
     if score is None or status is MetricStatus.UNDEFINED:
-        reason = reason or ("the function gave no score" if answer.score is None else f"the score is {answer.score}")
+        reason = reason or _explain_undefined(answer, score)
     return MetricResult.construct_unvalidated(
         name=rule.name,
         score=score,
@@ -121,6 +121,14 @@ def _build_main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         details=redact_data({name: value for name, value in answer.scores.items() if not _is_score(value)}),
         dependencies=answer.dependencies,
     )
+
+
+def _explain_undefined(answer: CustomScoreAnswer, score: float | None) -> str:
+    if answer.score is None:
+        return "the function gave no score"
+    if score is not None and answer.verdict == "not_evaluated":  # the default of ADK's EvaluationResult
+        return f"the function returned the score {score:g}, but overall_eval_status is NOT_EVALUATED: set it"
+    return f"the score is {answer.score}"
 
 
 def _describe_contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:

@@ -140,6 +140,11 @@ def is_valid_utf8(text: str) -> bool:
     return text == text.encode(errors="replace").decode()
 
 
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD, and join those that are a pair."""
+    return text if is_valid_utf8(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _escape_character(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 

@@ -547,7 +547,7 @@ def _text(text: str) -> str:
 
 # Markdown for pull requests and notes: totals, a table for each eval set, explanations.
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def markdown(report: RunReport) -> str:

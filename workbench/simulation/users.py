@@ -434,6 +434,9 @@ class SimulatedUser:
         if not reply.text.strip():
             message = f"the simulated user: {request.model} gave an empty reply"
             raise UserFailed(Failure(kind=FailureKind.USER, message=message))
+        if reply.is_truncated and DEFAULT_STOP_SIGNAL not in reply.text.casefold():  # the agent would get half of it
+            message = f"the simulated user: the reply of {request.model} was cut off: raise max_output_tokens"
+            raise UserFailed(Failure(kind=FailureKind.USER, message=message))
         return reply.text.strip()
 
     def _render_prompt(self, turns: Sequence[TurnResult]) -> str:

@@ -46,9 +46,10 @@ from workbench.testing.pytest_session import (
     RECORD_OPTION,
     ModelRecording,
     get_model_calls,
-    number_option,
     path_option,
     read_models,
+    read_runs,
+    read_timeout,
     requires_all_samples,
     text_option,
 )
@@ -168,7 +169,12 @@ class EvalCaseItem(pytest.Item):
         return JobInFile(self.path, self.job)
 
     def setup(self) -> None:
-        """Wait for the result. An ERROR is raised here, because pytest reports exceptions in setup as errors."""
+        """Wait for the result. An ERROR is raised here, because pytest reports exceptions in setup as errors.
+
+        The case is the test, so --setup-only and --setup-plan run nothing.
+        """
+        if self.config.getoption("setuponly", False):  # --setup-plan sets it, too
+            return
         try:
             result = self._runs.wait_for_result(self.job_in_file)
         except (PlanError, StoreError) as error:
@@ -371,7 +377,7 @@ class SessionRuns:
     """The plans and runs of one session."""
 
     def __init__(self, session: pytest.Session) -> None:
-        """Raises UsageError if a numeric option is no number."""
+        """Read the options. `pytest_configure` has refused wrong ones."""
         self._session = session
         self._target = text_option(session.config, "target")
         self._options = _read_options(session.config)
@@ -565,8 +571,8 @@ def _read_options(config: pytest.Config) -> RunOptions:
             "models": read_models(config),
             "record" if config.getoption("workbench_record") else "replay": file,
             "config": path_option(config, "config"),
-            "runs": number_option(config, "runs", int, "a number of at least 1"),
-            "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
+            "runs": read_runs(config),
+            "timeout_seconds": read_timeout(config),
             "require_all_samples": requires_all_samples(config),
             "command": "pytest",
             "adk_results": False,

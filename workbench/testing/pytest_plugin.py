@@ -18,8 +18,9 @@ from workbench.testing.pytest_session import (
     RECORD_OPTION,
     REQUIRE_OPTION,
     get_model_calls,
-    number_option,
     read_models,
+    read_runs,
+    read_timeout,
     requires_all_samples,
     session,
 )
@@ -64,13 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse an unknown mode and recording in several processes."""
+    """Register the marker, and refuse wrong values of options and recording in several processes."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(file): replay the answers of judge and user models from this file, relative to the test file; "
         f"{RECORD_OPTION} writes it",
     )
-    read_models(config)
+    for read in (read_models, read_runs, read_timeout):
+        read(config)
     if config.getoption("workbench_record") and _is_distributed(config):
         raise pytest.UsageError(f"{RECORD_OPTION}: several processes cannot record into one file; leave -n out")
     session.depth += 1
@@ -117,7 +119,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set model calls, time limit and required samples for this test."""
     session.calls = get_model_calls(item)
-    session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
+    session.timeout_seconds = read_timeout(item.config)
     session.require_all_samples = requires_all_samples(item.config)
 
 

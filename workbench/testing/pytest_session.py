@@ -92,7 +92,17 @@ def text_option(config: pytest.Config, name: str) -> str | None:
     return value or config.getini(f"workbench_{name}") or None
 
 
-def number_option(
+def read_runs(config: pytest.Config) -> int | float | None:
+    """Read the repetitions of each case; None if they are not given. Raises UsageError."""
+    return _number_option(config, "runs", int, "a number of at least 1")
+
+
+def read_timeout(config: pytest.Config) -> int | float | None:
+    """Read the time limit of a case in seconds; None if it is not given. Raises UsageError."""
+    return _number_option(config, "timeout", float, "a number of seconds above 0")
+
+
+def _number_option(
     config: pytest.Config, name: str, parse: type[int] | type[float], expected: str
 ) -> int | float | None:
     """Read an option that is a number above 0. Raises UsageError for any other value."""

@@ -481,7 +481,8 @@ def select_affected(workspace: Workspace, plan: Plan) -> Plan:
     Raises StoreError, and PlanError if a run to compare with no longer exists.
     """
     decisions = decide_plan(workspace, plan)
-    with workspace.history() as history:
+    is_stored = get_history_path(workspace.root).exists()  # opening the history would create it
+    with workspace.history() if is_stored else contextlib.nullcontext() as history:
         part = plan_decisions(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
     part = replace(part, cases=add_baselines(part.cases, workspace.history))
     left = [case for job, case in part.jobs if job not in part.stored]

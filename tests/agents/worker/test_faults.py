@@ -194,6 +194,8 @@ async def test_an_import_that_hangs_ends_with_the_start_timeout(bench: Any, way:
         ("Http(400)", "agent"),
         ("Wrapped(Http(500))", "infrastructure"),
         ("Grpc()", "infrastructure"),
+        ("Payload()", "infrastructure"),
+        ("http.client.IncompleteRead(b'')", "infrastructure"),
         ("ValueError('429')", "agent"),
         ("FileNotFoundError()", "agent"),
     ],
@@ -201,6 +203,8 @@ async def test_an_import_that_hangs_ends_with_the_start_timeout(bench: Any, way:
 @pytest.mark.needs_fork
 async def test_only_infrastructure_failures_have_that_kind(bench: Any, raised: str, kind: str) -> None:
     bench.agent(f"""
+        import http.client
+        Payload = type("ClientPayloadError", (Exception,), {{"__module__": "aiohttp.client_exceptions"}})
         class Http(Exception):
             def __init__(self, status):
                 self.response = type("Response", (), {{"status_code": status}})()

@@ -350,10 +350,11 @@ def test_a_read_only_folder_loses_the_file_but_not_the_results(workbench: Comman
     assert "✓ PASSED" in result.out
 
 
-def test_an_unwritable_history_loses_no_verdict(workbench: CommandLine) -> None:
+@pytest.mark.parametrize("options", [(), ("--affected",)])
+def test_an_unwritable_history_loses_no_verdict(workbench: CommandLine, options: tuple[str, ...]) -> None:
     workbench.write(".workbench", "a file where a folder should be")
 
-    result = workbench("run", "home", "--format", "json")
+    result = workbench("run", "home", "--format", "json", *options)
 
     assert collect_outcomes(result) == {"on": "PASSED", "off": "FAILED"}
     assert ".workbench" in result.error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, HttpResponse, Server, find_free_port, gemini, gemini_error, run_hanging_up_server
 from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
-from workbench.llm.models import Account, Models
+from workbench.llm.models import Account, Cache, Models
 from workbench.model.results import TokenUsage
 
 Serve = Callable[[Answer], Server]
@@ -71,6 +73,12 @@ async def test_a_model_that_rejects_schemas_is_asked_without_one(serve: Serve, o
         (gemini_error(400, "API key not valid. Please pass a valid API key."), Trouble.DENIED, "key was not accepted"),
         (gemini_error(401, "no"), Trouble.DENIED, "the key was not accepted"),
         (gemini_error(403, "PERMISSION"), Trouble.DENIED, "the key was not accepted"),
+        (
+            HttpResponse({"error": "wrong token"}, status=401),
+            Trouble.DENIED,
+            "not accepted .401: wrong token",
+        ),
+        (HttpResponse({"error": None}, status=403), Trouble.DENIED, "the key was not accepted .403"),
         (gemini_error(404, "models/x is not found"), Trouble.UNKNOWN_MODEL, "the model does not exist.*not found"),
         (gemini_error(429, "quota"), Trouble.LIMITED, "too many requests.*quota"),
         (gemini_error(500, "oops"), Trouble.UNAVAILABLE, "has failed .*500"),
@@ -103,6 +111,39 @@ async def test_a_reply_cut_off_by_the_token_limit_is_marked_truncated(serve: Ser
     models = open_models(serve(lambda _: gemini("and the", finish="MAX_TOKENS")))
 
     assert (await models.ask(request())).is_truncated
+
+
+async def test_a_reply_with_half_a_surrogate_pair_is_read_and_cached(
+    serve: Serve, open_models: OpenModels, tmp_path: Path
+) -> None:
+    server = serve(lambda _: HttpResponse(json.dumps(gemini("yes \ud83d").body)))
+    models = open_models(server, replies=Cache(tmp_path, warn=pytest.fail))
+
+    replies = [await models.ask(request()) for _ in range(2)]
+
+    assert [(reply.text, reply.cached) for reply in replies] == [("yes \ufffd", False), ("yes \ufffd", True)]
+
+
+async def test_a_reply_with_other_parts_than_text_writes_nothing_to_the_terminal(
+    serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # those of pytest
+    response = gemini("yes")
+    response.body["candidates"][0]["content"]["parts"].append({"functionCall": {"name": "f", "args": {}}})
+    models = open_models(serve(lambda _: response))
+
+    assert (await models.ask(request(reply_schema=SCHEMA))).text == "yes"
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_warnings_of_the_library_are_no_errors(serve: Serve, open_models: OpenModels) -> None:
+    models = open_models(serve(lambda _: gemini("yes", finish="BRAND_NEW")))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as `-W error`; also the first request of a client warns
+        reply = await models.ask(request())
+
+    assert (reply.text, reply.finish) == ("yes", "BRAND_NEW")
 
 
 async def test_a_missing_key_names_the_variables_and_the_env_file(serve: Serve, open_models: OpenModels) -> None:

@@ -87,11 +87,20 @@ async def test_a_verdict_that_contradicts_the_threshold_gets_a_hint(
     assert results["mine"].hint == hint
 
 
-async def test_a_function_that_did_not_evaluate_is_undefined_with_a_reason(judge_answer: Any) -> None:
-    results = await judge_answer(CustomScoreAnswer(score=None, verdict="not_evaluated"))
+@pytest.mark.parametrize(
+    ("score", "reason"),
+    [
+        (None, "the function gave no score"),
+        (0.75, "the function returned the score 0.75, but overall_eval_status is NOT_EVALUATED: set it"),
+    ],
+)
+async def test_a_function_that_did_not_evaluate_is_undefined_with_a_reason(
+    judge_answer: Any, score: float | None, reason: str
+) -> None:
+    results = await judge_answer(CustomScoreAnswer(score=score, verdict="not_evaluated"))
 
     assert results["mine"].status is MetricStatus.UNDEFINED
-    assert results["mine"].reason == "the function gave no score"
+    assert results["mine"].reason == reason
 
 
 async def test_a_score_of_nan_is_undefined(judge_answer: Any) -> None:

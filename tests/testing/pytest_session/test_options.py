@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.command_line import turn
 from tests.testing.pytest_project import PytestProject
 
@@ -15,12 +17,21 @@ LIGHT = [turn("light hall", room="hall")]
 
 
 def test_an_option_that_is_not_a_number_is_refused(project: PytestProject) -> None:
-    project.add_set("home/light.evalset.json", hall=LIGHT)
-
     done = project.pytest("--workbench", "--workbench-runs", "two")
 
-    assert "--workbench-runs: found 'two', expected a number of at least 1" in done.stdout.str() + done.stderr.str()
-    assert done.ret != 0
+    assert done.errlines[0] == "ERROR: --workbench-runs: found 'two', expected a number of at least 1"
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
+def test_no_agent_runs_if_only_the_setup_is_wanted(project: PytestProject, option: str) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    done = project.pytest("--workbench", option)
+
+    assert done.ret == pytest.ExitCode.OK
+    done.stdout.fnmatch_lines(["*home/light.evalset.json::hall*"])
+    assert not (project.root / ".workbench" / "history.db").exists()
 
 
 def test_a_session_without_eval_sets_imports_only_the_plugin(project: PytestProject) -> None:

@@ -97,14 +97,14 @@ _INFRASTRUCTURE_NAMES = frozenset(
         "ServerError RateLimitError APIConnectionError APITimeoutError OverloadedError "  # model clients
         "ConnectError ConnectTimeout ReadTimeout WriteTimeout PoolTimeout ReadError WriteError "  # httpx
         "RemoteProtocolError ConnectionTimeout ChunkedEncodingError Timeout "  # httpx, requests
-        "ClientConnectorError ServerDisconnectedError ServerTimeoutError ClientOSError "  # aiohttp
+        "ClientConnectorError ServerDisconnectedError ServerTimeoutError ClientOSError ClientPayloadError "  # aiohttp
         "NewConnectionError MaxRetryError ProtocolError ReadTimeoutError ConnectTimeoutError "  # urllib3
-        "TransportError gaierror"  # google.auth, socket
+        "TransportError gaierror IncompleteRead"  # google.auth, socket, http.client
     ).split()
 )
 _CLIENT_MODULES = (
-    "google", "httpx", "httpcore", "requests", "aiohttp", "urllib3", "openai", "anthropic", "litellm", "grpc",
-    "socket", "botocore", "mistralai", "cohere", "groq",
+    "google", "httpx", "httpcore", "httpx2", "httpcore2", "requests", "aiohttp", "urllib3", "http", "openai",
+    "anthropic", "litellm", "grpc", "socket", "botocore", "mistralai", "cohere", "groq",
 )  # fmt: skip
 _TRANSIENT_GRPC = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 

@@ -41,6 +41,12 @@ _REVISION = re.compile(
     r"|still|on (?:closer look|reflection|second thought)|then|therefore|thus|wait)\b\W*)+"
 )
 """What may introduce a verdict that replaces an earlier one."""
+_REFUSAL = re.compile(
+    r"\W{0,8}(?:(?:(?:i am|im)\s+)?sorry\W{1,8}(?:but\s+)?)?"
+    r"i(?:\s+(?:cannot|can not|cant|will not|wont)|(?:\s+am|m)\s+(?:unable|not able)\s+to)\s+"
+    r"(?:answer|assess|assist|comply|continue|engage|evaluate|fulfil|grade|help|judge|process|rate|respond)\b"
+)
+"""What follows the "no" of a model that refuses to judge, in normalised text: "no, i cant help with that"."""
 
 
 class VerdictWords(Generic[Verdict]):
@@ -69,6 +75,8 @@ class VerdictWords(Generic[Verdict]):
         word = self._canonical_word(match["word"])
         rest = match.string[match.end() :]
         if _QUESTION_MARK.match(rest):  # "supported? no"
+            return None
+        if word == "no" and _REFUSAL.match(rest):
             return None
         if (
             not (word in _UNAMBIGUOUS or _is_explanation(rest))

@@ -122,6 +122,7 @@ def test_two_different_verdicts_give_no_verdict(
         "no, yes it is short",
         *("No. Wait, actually yes.", "Valid. Actually, on closer look, invalid.", "yes\n\nHowever, no."),
         *("No, the agent called it. So yes.", "yes, yes, no", "yes. Wait, no."),
+        *("No, I can't help with that.", "**No.** I'm sorry, but I am unable to assist with this request."),
         *("true for the first part, false for the second", "yes for A, no for B", "Valid in A, but invalid in B"),
     ],
 )
@@ -139,6 +140,7 @@ def test_ambiguous_text_gives_no_verdict(text: str) -> None:
         ("No, no, no.", 0),
         ("no: true is what the reference says", 0),
         ("No (not applicable)", 0),
+        ("No, I cannot find the call.", 0),
         ("It is far too long. No.", 0),
         ("far too long → no", 0),
         ("Not_applicable", 1),
