@@ -19,9 +19,9 @@ from typing import Any
 from ..loading import find_object
 from ..wire import describe
 from . import base
-from .base import AgentFault, LoadError, make_not_installed_error
+from .base import USAGE_FIELDS, AgentFault, LoadError, classify_status, make_not_installed_error, to_camel
 from .function import FunctionSession
-from .langchain.langchain_messages import add_usage, read_messages, read_steps
+from .langchain.langchain_messages import read_messages, read_steps, sum_usage
 from .object_json import as_json
 
 # Answers, in the shape that a function may return.
@@ -33,7 +33,6 @@ _SHAPES = (
 _ANSWER_KEYS = ("response", "predicted_trajectory", "messages")
 _OF_EXECUTOR = frozenset({"steps", "actions", "messages"})
 _ERROR_KEYS = {"code", "message", "status", "details"}
-_PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
 _MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
 _MESSAGE_ROLES = {"user": "human", "assistant": "ai", "model": "ai", "function": "tool"}
 _ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
@@ -48,14 +47,6 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 """Fields of a message about calls that are read elsewhere or contain nothing new."""
-_USAGE = {
-    "prompt": "prompt_token_count",
-    "tool_use_prompt": "tool_use_prompt_token_count",
-    "candidates": "candidates_token_count",
-    "thoughts": "thoughts_token_count",
-    "cached": "cached_content_token_count",
-    "total": "total_token_count",
-}
 
 
 def read_output(output: Any, *, is_stream: bool) -> dict[str, Any]:
@@ -96,7 +87,7 @@ def read_events(events: list[Any]) -> dict[str, Any]:
         if event.get("partial") or event.get("author") == "user":
             continue
         counts = _get(event, "usage_metadata") or {}
-        for name, field in _USAGE.items():
+        for name, field in USAGE_FIELDS.items():
             count = _get(counts, field)
             if isinstance(count, int):
                 usage[name] = usage.get(name, 0) + count
@@ -131,8 +122,7 @@ def _refuse_error(events: list[dict[str, Any]]) -> None:
         error = None if _get(event.get("content"), "parts") else _find_error(event) or error
     if error is not None:
         code, text = error
-        passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
-        raise AgentFault(f"the agent answered with error {code}: {text}", kind="infrastructure" if passing else "agent")
+        raise AgentFault(f"the agent answered with error {code}: {text}", kind=classify_status(code))
 
 
 def _find_error(chunk: dict[str, Any]) -> tuple[str, str] | None:
@@ -173,16 +163,7 @@ def _read_message_list(messages: list[Any]) -> dict[str, Any]:
     if not new:
         raise AgentFault("the agent ended the turn without a message of its own")
     answer = read_messages(new)
-    usage: dict[str, int] = {}
-    for item in new:
-        add_usage(usage, item.usage_metadata)
-    return {
-        "response": answer["response"],
-        "predicted_trajectory": answer["tool_uses"],
-        "tool_responses": answer["tool_responses"],
-        "intermediate_responses": answer["intermediate_responses"],
-        "usage": usage or None,
-    }
+    return {**answer, "predicted_trajectory": answer.pop("tool_uses"), "usage": sum_usage(new)}
 
 
 def _parse_message(message: Any, index: int) -> list[_Message]:
@@ -296,10 +277,7 @@ def _unwrap_step(step: Any) -> Any:
 
 def _get(data: Any, name: str) -> Any:
     """Return a value by its Python name, or by the camelCase name of Google's JSON."""
-    if not isinstance(data, dict):
-        return None
-    head, *rest = name.split("_")
-    return data.get(name, data.get(head + "".join(word.capitalize() for word in rest)))
+    return data.get(name, data.get(to_camel(name))) if isinstance(data, dict) else None
 
 
 # Conversations: which method is called, with which arguments.
@@ -606,9 +584,7 @@ def _describe_refusal(status: int, text: str, resource: str) -> Exception:
         return LoadError(f"Google Cloud refuses access to {resource} (HTTP {status}): {reason}")
     if status == 404:
         return LoadError(f"there is no agent {resource} (HTTP 404): {reason}")
-    passing = status in (408, 429) or status >= 500
-    message = f"the agent {resource} answered with HTTP {status}: {reason}"
-    return AgentFault(message, kind="infrastructure" if passing else "agent")
+    return AgentFault(f"the agent {resource} answered with HTTP {status}: {reason}", kind=classify_status(status))
 
 
 def _shorten(text: str) -> str:
