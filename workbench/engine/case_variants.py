@@ -45,6 +45,42 @@ class Interrupted(Exception):
     """The user stopped the executions."""
 
 
+class BudgetUsedUp(Exception):
+    """No execution is left."""
+
+
+class AgentFailed(Exception):
+    """What was executed without an error before ends in ERROR now, as `result` does."""
+
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__("a criterion has no score" if result.failure is None else result.failure.message)
+
+
+ERRORS_IN_A_ROW = 3
+"""Executions that end in ERROR, after which one that did not is repeated, then after twice as many."""
+
+
+def run_search(work: Callable[[], None]) -> tuple[bool, str]:
+    """Execute variants until the end, or the end of the budget. Return if the user stopped it, and why the agent
+    failed."""
+    try:
+        work()
+    except BudgetUsedUp:
+        return False, ""
+    except Interrupted:
+        return True, ""
+    except AgentFailed as error:
+        return False, str(error)
+    return False, ""
+
+
+def explain_end(what: str, *, is_interrupted: bool, error: str) -> str:
+    """Return why a search ended too early. With an `error`, `what` was executed again in vain."""
+    if error:
+        return f"{what} ends in ERROR now, too"
+    return "interrupted" if is_interrupted else "the budget was used up"
+
+
 _REPEATS_LOOKED_UP = 3
 T = TypeVar("T")
 
