@@ -112,7 +112,6 @@ class PreparedCriteria:
 
     @cached_property
     def needs(self) -> frozenset[str]:
-        """See `collect_needs`."""
         return collect_needs(self.config)
 
     @cached_property
@@ -160,7 +159,6 @@ def prepare(config: EvalConfig) -> PreparedCriteria:
 
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
-    """See `PreparedCriteria.find_problems`."""
     return prepare(config).find_problems()
 
 

@@ -178,7 +178,6 @@ class _ThreadPerCall(ThreadPoolExecutor):
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `Executor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:
@@ -417,7 +416,6 @@ class CallingHost:
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
     ) -> CallingSession | ModelSession:
-        """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
         if isinstance(self._agent, ModelAgent):
             on_opened()
@@ -427,7 +425,6 @@ class CallingHost:
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """See `AgentHost.score`."""
         judge = self._parsed.get(request.metric)
         try:
             if judge is not None:
@@ -485,7 +482,6 @@ class CallingHost:
         return read_scores(cast(Any, metric.score({"metric": judge.name, "instances": [row]})), None)
 
     async def close(self) -> None:
-        """See `AgentHost.close`."""
         self._calls.close()
 
 
@@ -515,7 +511,6 @@ class ModelSession:
         self._ask = ask
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `HostSession.turn`."""
         request = ModelRequest(
             model=self._agent.name,
             messages=(Message(role="user", text=content.text()),),
@@ -544,19 +539,15 @@ class ModelSession:
         """See `HostSession.state`."""
 
     async def describe(self) -> AgentDescription:
-        """See `HostSession.describe`."""
         return AgentDescription(agents=(AgentPart(name=self._agent.name),))
 
     async def finish(self) -> SessionEnd:
-        """See `HostSession.finish`."""
         return SessionEnd()
 
     async def stop(self) -> SessionEnd:
-        """See `HostSession.stop`."""
         return SessionEnd()
 
     async def kill(self) -> SessionEnd:
-        """See `HostSession.kill`."""
         return SessionEnd()
 
 
@@ -591,7 +582,6 @@ class CallingSession:
         return None
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `HostSession.turn`."""
         try:
             if self._session is None:
                 self._session = await self._await_adapter(self._open)
@@ -618,22 +608,18 @@ class CallingSession:
         """See `HostSession.node`."""
 
     async def state(self) -> dict[str, Any] | None:
-        """See `HostSession.state`."""
         state: dict[str, Any] | None = None if self._session is None else await self._await_adapter(self._session.state)
         return mask_data(state)  # type: ignore[no-any-return]
 
     async def describe(self) -> AgentDescription:
-        """See `HostSession.describe`."""
         return AgentDescription(agents=(AgentPart(name=self._agent.name),))
 
     async def finish(self) -> SessionEnd:
-        """See `HostSession.finish`."""
         if self._session is None:
             return SessionEnd()
         return SessionEnd(final_state=mask_data((await self._await_adapter(self._session.close))["final_state"]))
 
     async def stop(self) -> SessionEnd:
-        """See `HostSession.stop`."""
         return await self.kill()
 
     async def kill(self) -> SessionEnd:

@@ -228,7 +228,6 @@ class TrajectorySingleToolUse(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return "trajectory_single_tool_use"
 
 
@@ -246,7 +245,6 @@ class Rouge(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return "rouge"
 
 
@@ -265,7 +263,6 @@ class CustomMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.name
 
 
@@ -388,7 +385,6 @@ class _JudgePrompt:
         return PromptTemplate(self.prompt_data).variables
 
     def assemble(self, **kwargs: Any) -> PromptTemplate:
-        """See `PromptTemplate.assemble`."""
         return PromptTemplate(self.prompt_data).assemble(**kwargs)
 
     def __str__(self) -> str:
@@ -402,7 +398,6 @@ class PointwiseMetricPromptTemplate(_JudgePrompt):
 
     @property
     def prompt_data(self) -> str:
-        """See `_JudgePrompt`."""
         return format_prompt(PointwiseMetric(metric="metric", metric_prompt_template=self))
 
 
@@ -412,7 +407,6 @@ class PairwiseMetricPromptTemplate(_JudgePrompt):
 
     @property
     def prompt_data(self) -> str:
-        """See `_JudgePrompt`."""
         return format_prompt(PairwiseMetric(metric="metric", metric_prompt_template=self))
 
 
@@ -455,7 +449,6 @@ class PointwiseMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.metric
 
 
@@ -476,7 +469,6 @@ class PairwiseMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.metric
 
 
