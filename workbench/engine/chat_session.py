@@ -46,8 +46,7 @@ from workbench.simulation.simulated_tools import CaseTools, RecordedCall, ToolRe
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import create_eval_set
-from workbench.store.files import EVAL_SET_SUFFIX
+from workbench.store.evalsets.new_evalsets import open_or_make_set
 from workbench.store.model_answers import RecordedModels
 from workbench.store.settings import RunSettings
 
@@ -363,17 +362,14 @@ class ChatRunner:
             self._said.put_nowait(content)
 
     def say(self, content: Content) -> None:
-        """See `Chat.say`."""
         self._said.put_nowait(content)
 
     def cancel(self) -> None:
-        """See `Chat.cancel`."""
         self._is_cancelled = True
         if self._answering is not None:
             self._answering.cancel()
 
     def end(self) -> None:
-        """See `Chat.end`."""
         self.cancel()
         self._said.put_nowait(None)
 
@@ -720,14 +716,7 @@ def save_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping
     keepable = [result for result in results if can_save(result)]
     if not keepable:
         return ()
-    if path.exists():
-        document = EvalSetDocument.open(path)
-    elif path.name.endswith(EVAL_SET_SUFFIX):
-        document = create_eval_set(path, path.name.removesuffix(EVAL_SET_SUFFIX))
-    else:
-        raise StoreError(
-            path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"
-        )
+    document = open_or_make_set(path)
     kept: list[str] = []
     for result in keepable:
         taken = {entry.eval_id for entry in document.entries}

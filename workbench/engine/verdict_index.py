@@ -296,7 +296,6 @@ class Verdicts:
         return len(self._rows)
 
     def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
-        """See `LeftFiles.is_agent_change`."""
         with self._lock:
             return self._left.is_agent_change(path, left=left, now=now, since=since)
 
