@@ -238,10 +238,8 @@ def is_missing(path: Path) -> bool:
     """True if there is no such file. False if the system does not say, for example without permission."""
     try:
         path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
     return False
 
 
