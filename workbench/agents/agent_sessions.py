@@ -657,7 +657,7 @@ def build_instance(request: CustomScoreRequest, index: int) -> dict[str, Any]:
 
 
 def _read_response_text(invocation: Invocation | None) -> str | None:
-    return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
+    return None if invocation is None else invocation.response_text()
 
 
 def _build_trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:

@@ -648,7 +648,6 @@ def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
 def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str, Any]:
     if any(part.text is None for part in invocation.user_content.parts or ()):
         raise StoreError(document.path, "the old format has only text; migrate the file first")
-    response = invocation.final_response
     return {
         "query": invocation.user_content.text(),
         "expected_tool_use": [
@@ -657,7 +656,7 @@ def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str,
         "expected_intermediate_agent_responses": [
             {"author": said.author, "text": said.text} for said in list_messages(invocation)
         ],
-        "reference": response.text(thoughts=False) if response is not None else "",
+        "reference": invocation.response_text(thoughts=False) or "",
     }
 
 

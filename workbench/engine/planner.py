@@ -35,7 +35,7 @@ from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
 from workbench.model.target import AgentKind, ModelMode, Target
-from workbench.model.text import pluralise, shorten, suggest_name
+from workbench.model.text import join_some, pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import ModelPlan
@@ -549,8 +549,7 @@ class Planner:
         if not assumed:
             return generous
         criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
-        shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
-        return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
+        return (f"{join_some(assumed, 3)}: no criteria are configured; using the default ones: {criteria}", *generous)
 
     def _plan_tools(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
         """Plan the tools of each set's agent. Raises PlanError with all problems."""

@@ -122,8 +122,7 @@ def get_first_message(session: SourceSession) -> str:
 def _list_texts(session: SourceSession) -> Iterator[str]:
     for turn in session.turns:
         yield turn.user_content.text()
-        if turn.final_response is not None:
-            yield turn.final_response.text()
+        yield turn.response_text() or ""
 
 
 # Sources: the kind of a file is recognised by its content

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.text import neutralise, one_line, pluralise, redact
+from workbench.model.text import join_some, neutralise, pluralise, redact, redacted_line
 from workbench.report.report_formats import SCHEMA_VERSION, difference_records
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import aligned_lines
@@ -180,13 +180,13 @@ class BisectReport:
 
 def step_line(step: BisectStep) -> str:
     """Return a line about a commit that was looked at."""
-    return f"{step.commit.short}  {describe_step(step)}  {_safe(step.commit.subject)}"
+    return f"{step.commit.short}  {describe_step(step)}  {redacted_line(step.commit.subject)}"
 
 
 def describe_step(step: BisectStep) -> str:
     """Describe what is known of a commit, and where it comes from."""
     if step.outcome is CommitOutcome.SKIPPED:
-        return f"skipped: {_safe(step.reason)[:_REASON]}"
+        return f"skipped: {redacted_line(step.reason)[:_REASON]}"
     parts = [step.outcome.value]
     if len(step.samples) > 1:
         parts = [f"{step.passed} of {len(step.samples)} passed"]
@@ -202,7 +202,7 @@ def describe_step(step: BisectStep) -> str:
 def bisect_lines(report: BisectReport) -> Iterator[str]:
     """Yield the result as text."""
     found = report.found
-    name = _safe(str(report.case))
+    name = redacted_line(str(report.case))
     if found is not None:
         yield f"{name} turned red in {found.short}"
         yield f"  {_describe_commit(found)}"
@@ -224,7 +224,7 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
 def describe_certainty(report: BisectReport) -> str:
     """Say how certain the result is."""
     if report.doubt:
-        return f"not certain: {_safe(report.doubt)}"
+        return f"not certain: {redacted_line(report.doubt)}"
     if report.confidence is not None:
         chance = "more than 99.9%" if report.confidence > 0.999 else f"{report.confidence:.1%}"
         return f"probability {chance}, from up to {report.repeats} samples of a commit"
@@ -265,7 +265,7 @@ def change_lines(report: BisectReport) -> Iterator[str]:
             yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
     else:
         if report.unfollowed:
-            what = ", ".join(map(_safe, report.unfollowed[:_MOST_NAMED]))
+            what = ", ".join(map(redacted_line, report.unfollowed[:_MOST_NAMED]))
             hint = f", but not everything that it used could be followed ({what}): any file may count"
         else:
             hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
@@ -273,11 +273,10 @@ def change_lines(report: BisectReport) -> Iterator[str]:
     if report.left_out:
         found = report.suspects[0].commit
         hunks = pluralise(sum(report.left_out.values()), "hunk")
-        names = ", ".join(map(_safe, list(report.left_out)[:_MOST_NAMED]))
+        names = ", ".join(map(redacted_line, list(report.left_out)[:_MOST_NAMED]))
         yield f"left out: {hunks} in code that the case did not use ({names}); all of it: git show {found.short}"
     if report.unused:
-        more = len(report.unused) - _MOST_NAMED
-        names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+        names = join_some(list(map(redacted_line, report.unused)), _MOST_NAMED)
         yield f"also changed, not {'known to be ' if report.unfollowed else ''}used by the case: {names}"
     yield ""
     compared = _compare(report)
@@ -302,11 +301,7 @@ def _compare(report: BisectReport) -> ReportedCase | None:
 
 
 def _describe_commit(commit: Commit) -> str:
-    return f"{commit.date[:10]}  {_safe(commit.author)}  {_safe(commit.subject)}"
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
+    return f"{commit.date[:10]}  {redacted_line(commit.author)}  {redacted_line(commit.subject)}"
 
 
 # As JSON.

@@ -22,7 +22,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.run_report import PARTLY_JUDGED, find_reason
+from workbench.report.run_report import PARTLY_JUDGED, find_reason, name_repeat
 from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 from workbench.report.text_report import make_safe
 from workbench.store.datasets.dataset_lint import Label, LabelValue
@@ -174,12 +174,12 @@ class Calibration:
 
     @property
     def agreement_interval(self) -> Interval | None:
-        """The 95 % interval of the agreement; None for fewer than 5 cases, or if all or none agree."""
+        """The 95 % interval of the agreement; None for fewer than 10 cases, or if all or none agree."""
         return bootstrap_statistic(self._pairs_by_case, observed_agreement)
 
     @property
     def kappa_interval(self) -> Interval | None:
-        """The 95 % interval of kappa; None for fewer than 5 cases, or if kappa is undefined."""
+        """The 95 % interval of kappa; None for fewer than 10 cases, or if kappa is undefined."""
         return bootstrap_statistic(self._pairs_by_case, cohen_kappa)
 
     @property
@@ -227,6 +227,9 @@ class _JudgeOpinion(NamedTuple):
     unsure: bool
     scores: Sequence[float]  # of the samples
     missing_samples: SampleCount | None = None
+
+
+_NO_OPINION = _JudgeOpinion(None, None, "", False, ())
 
 
 class _Pair(NamedTuple):
@@ -315,7 +318,7 @@ class _Finder:
             metric = next((each for each in result.metrics if each.name == criterion), None)
             place = Place(result.case, result.repeat, label.turn, label.rubric)
             if metric is None:
-                yield place, _JudgeOpinion(None, None, "", False, ())
+                yield place, _NO_OPINION
                 continue
             number = _find_turn(label, metric)
             if number is None:
@@ -376,7 +379,7 @@ def _read_case_opinion(metric: MetricResult) -> _JudgeOpinion:
 def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpinion:
     judgement = turn.judgement
     if turn.score is None or judgement is None:
-        return _JudgeOpinion(None, None, "", False, ())
+        return _NO_OPINION
     enough = judgement.best if metric.threshold is None else metric.threshold
     passes = None if enough is None else turn.score >= enough
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
@@ -392,7 +395,7 @@ def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
         expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, because none was judged in this turn"
         raise label.error(ValueFault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
-        return _JudgeOpinion(None, None, "", False, ())
+        return _NO_OPINION
     read, asked = rubric.yes + rubric.no, len(turn.judgement.samples)
     missing = SampleCount(read, asked, label.turn or 1) if read < asked else None
     return _JudgeOpinion(rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < read, (), missing)
@@ -545,10 +548,7 @@ def _compared_record(each: LabelComparison) -> Mapping[str, Any]:
 
 def _place_record(place: Place) -> Mapping[str, Any]:
     return {
-        "target": place.case.target,
-        "eval_set": place.case.eval_set,
-        "eval_id": place.case.eval_id,
-        "occurrence": place.case.occurrence,
+        **place.case.model_dump(),
         "repeat": place.repeat,
         "turn": place.turn,
         "rubric": place.rubric,
@@ -556,10 +556,9 @@ def _place_record(place: Place) -> Mapping[str, Any]:
 
 
 def _place_text(place: Place) -> str:
-    repeat = f" [{place.repeat + 1}]" if place.repeat else ""
     turn = "" if place.turn is None else f" turn {place.turn}"
     rubric = "" if place.rubric is None else f" {place.rubric}"
-    return one_line(f"{place.case}{repeat}{turn}{rubric}")
+    return one_line(f"{name_repeat(place.case, place.repeat)}{turn}{rubric}")
 
 
 def _share_text(share: float | None) -> str:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import InvocationEvents, Quarantine
 from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
-from workbench.model.text import mask_named_secrets, one_line, pluralise, redact
+from workbench.model.text import join_some, mask_named_secrets, pluralise, redact, redacted_line
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
-from workbench.report.report_formats import SCHEMA_VERSION, quarantine_record
+from workbench.report.report_formats import SCHEMA_VERSION, model_record
 from workbench.report.significance import Interval, format_interval, wilson_interval
 from workbench.store.evalsets.quarantine import DIFFERENT_CASE, Quarantines
 from workbench.store.history.history import History
@@ -202,14 +202,13 @@ def _describe(history: History, case: CaseKey, samples: Sequence[StoredVerdict])
             first, second, divergence, is_noisy = comparison
             places = list(groups[0])[first], list(groups[1])[second]
             one, other = groups[0][places[0]], groups[1][places[1]]
-    is_judged_only = one is not None and other is not None and divergence is None
     return FlakyCase(
         case=case,
         passed=len(passed),
         samples=len(samples),
         runs=list(dict.fromkeys(each.job.run_id for each in samples)),
         divergence=divergence,
-        disagreeing=_list_disagreeing(one, other) if is_judged_only and one and other else (),
+        disagreeing=_list_disagreeing(one, other) if one and other and divergence is None else (),
         compared=None if one is None or other is None else places,
         is_noisy=is_noisy,
     )
@@ -424,7 +423,7 @@ def _list_steps(turn: TurnResult) -> Iterator[_Step]:
             model_call += 1
             is_after_response = False
         yield _make_step(event, model_call if has_models else None)
-    answer = "" if invocation.final_response is None else invocation.final_response.text(thoughts=False)
+    answer = invocation.response_text(thoughts=False) or ""
     yield _Step("the answer", model_call + is_after_response if has_models else None, answer, answer)
 
 
@@ -472,7 +471,7 @@ def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
     for each in cases:
         stale = " (the set has no such case)" if each.is_missing else ""
         stale = f" (without effect: {DIFFERENT_CASE})" if each.is_changed else stale
-        yield f"  {_safe(f'{each.eval_set}:{each.name}')}: {_safe(str(each.quarantine))}{stale}"
+        yield f"  {redacted_line(f'{each.eval_set}:{each.name}')}: {redacted_line(str(each.quarantine))}{stale}"
 
 
 def list_quarantined(
@@ -491,11 +490,10 @@ def outage_line(left_out: Sequence[CaseKey]) -> str | None:
     """Say how many cases are left out after an outage; None if there are none."""
     if not left_out:
         return None
-    names = ", ".join(_safe(str(case)) for case in left_out[:_MOST_NAMED])
-    more = len(left_out) - _MOST_NAMED
+    names = join_some([redacted_line(str(case)) for case in left_out], _MOST_NAMED)
     return (
         f"left out: {pluralise(len(left_out), 'case')} whose last run ended before the agent started, so that it is "
-        f"not known what changed; run them again: {names}{f' and {more:,} more' if more > 0 else ''}"
+        f"not known what changed; run them again: {names}"
     )
 
 
@@ -508,7 +506,7 @@ def explain_no_divergence(flaky: FlakyCase) -> str:
         if flaky.is_noisy
         else "the executions are equal"
     )
-    names = ", ".join(map(_safe, flaky.disagreeing))
+    names = ", ".join(map(redacted_line, flaky.disagreeing))
     return f"{same}; they were judged differently: {names}" if names else same
 
 
@@ -527,7 +525,7 @@ def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
     for flaky in found:
         yield ""
         yield (
-            f"{_safe(name_of[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
+            f"{redacted_line(name_of[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
             f"{flaky.probability:.0%}{format_interval(flaky.interval, '.0%')}, in {pluralise(len(flaky.runs), 'run')}"
         )
         if flaky.divergence is not None:
@@ -535,21 +533,21 @@ def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
         else:
             yield f"  {explain_no_divergence(flaky)}"
         if flaky.quarantine is not None:
-            yield f"  {_safe(str(flaky.quarantine))}"
+            yield f"  {redacted_line(str(flaky.quarantine))}"
 
 
 def describe_divergence(divergence: Divergence) -> tuple[str, str, str]:
     """Say in short texts where the executions part, and what each of them has there."""
     call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
-    passed, failed = _safe(divergence.passed), _safe(divergence.failed)
-    place = f"first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
+    passed, failed = redacted_line(divergence.passed), redacted_line(divergence.failed)
+    place = f"first difference: turn {divergence.turn + 1}{call}, {redacted_line(divergence.what)}"
     return place, _cut(passed, failed), _cut(failed, passed)
 
 
 def _divergence_lines(divergence: Divergence) -> Iterator[str]:
     place, passed, failed = describe_divergence(divergence)
     yield f"  {place}"
-    if _safe(divergence.passed) == _safe(divergence.failed):
+    if redacted_line(divergence.passed) == redacted_line(divergence.failed):
         yield "    they differ in a value that is masked here, or in white space"
         return
     yield f"    passed: {passed}"
@@ -562,10 +560,6 @@ def _cut(text: str, other: str) -> str:
     start = max(same - _BEFORE, 0)
     begin = f"…{text[start:]}" if start and len(text) > _LONGEST else text
     return (begin if len(begin) <= _LONGEST else f"{begin[:_LONGEST]}…") or "(empty)"
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
 
 
 def flaky_record(
@@ -583,10 +577,7 @@ def flaky_record(
         "schema_version": SCHEMA_VERSION,
         "cases": [
             {
-                "target": flaky.case.target,
-                "eval_set": flaky.case.eval_set,
-                "eval_id": flaky.case.eval_id,
-                "occurrence": flaky.case.occurrence,
+                **flaky.case.model_dump(),
                 "passed": flaky.passed,
                 "samples": flaky.samples,
                 "probability": flaky.probability,
@@ -595,7 +586,7 @@ def flaky_record(
                 "divergence": None if flaky.divergence is None else _divergence_record(flaky.divergence),
                 "differs_only_in_noise": flaky.is_noisy,
                 "judged_differently": list(flaky.disagreeing),
-                "quarantine": quarantine_record(flaky.quarantine),
+                "quarantine": model_record(flaky.quarantine),
             }
             for flaky in found
         ],

@@ -18,11 +18,12 @@ from workbench.model.results import (
     MetricStatus,
     cohen_kappa,
     fleiss_kappa,
+    has_judgements,
     observed_agreement,
 )
 from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.run_report import PARTLY_JUDGED
+from workbench.report.run_report import PARTLY_JUDGED, name_repeat
 from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 
 _ONE_VERDICT = "all verdicts are equal, so kappa is undefined"
@@ -50,7 +51,7 @@ class CriterionAgreement:
 
     `compared` counts the verdicts of all judgements, `unjudged` those that are missing in one of them. `agreement` is
     the share of agreeing pairs of judgements, `kappa` the agreement beyond chance: Cohen's for two judgements, Fleiss'
-    for more. Both are None if they are undefined; their 95 % intervals also for fewer than 5 cases. `spread` is the
+    for more. Both are None if they are undefined; their 95 % intervals also for fewer than 10 cases. `spread` is the
     mean standard deviation of the scores of a turn. `partly_judged` counts the verdicts with missing samples.
     """
 
@@ -88,7 +89,7 @@ def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
         for results in judgements.results
         for result in results
         for metric in result.metrics
-        if _has_judgement(metric)
+        if has_judgements([metric])
     )
     found = []
     for name in names:
@@ -172,10 +173,6 @@ def _find_metric(result: CaseResult, name: str) -> MetricResult | None:
     return next((metric for metric in result.metrics if metric.name == name), None)
 
 
-def _has_judgement(metric: MetricResult) -> bool:
-    return any(turn.judgement is not None for turn in metric.per_invocation)
-
-
 def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
     """Yield the agreement as text."""
     yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
@@ -192,8 +189,7 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
             yield f"  samples    {pluralise(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
         yield f"  flips      {pluralise(len(each.flips), 'case') if each.flips else 'none'}"
         for flip in each.flips:
-            repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
-            yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"
+            yield f"    {one_line(name_repeat(flip.case, flip.repeat))}: {', '.join(flip.verdicts)}"
 
 
 def outcome_text(found: Sequence[CriterionAgreement]) -> str:
@@ -227,10 +223,7 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
                 "partly_judged": each.partly_judged,
                 "flips": [
                     {
-                        "target": flip.case.target,
-                        "eval_set": flip.case.eval_set,
-                        "eval_id": flip.case.eval_id,
-                        "occurrence": flip.case.occurrence,
+                        **flip.case.model_dump(),
                         "repeat": flip.repeat,
                         "verdicts": list(flip.verdicts),
                     }

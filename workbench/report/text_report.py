@@ -33,6 +33,7 @@ from workbench.model.text import (
     one_line,
     pluralise,
     redact,
+    redacted_line,
     shorten,
 )
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
@@ -49,6 +50,7 @@ from workbench.report.run_report import (
     describe_model_calls,
     failed_judging_lines,
     mark_replayed,
+    name_repeat,
     quarantine_lines,
     sample_lines,
     samples_text,
@@ -343,15 +345,14 @@ def format_path(path: Path) -> str:
 
 def make_safe(text: str) -> str:
     """Make untrusted text safe to print on one line: visible control characters, no secrets, shortened."""
-    return one_line(redact(text), width=_WIDTH)
+    return redacted_line(text, width=_WIDTH)
 
 
 def _failure_lines(case: ReportedCase) -> Iterator[str]:
     failure = case.result.failure
     if failure is not None:
         where = f", turn {failure.turn + 1}" if failure.turn is not None else ""
-        message = one_line(redact(failure.message), width=4 * _WIDTH)
-        yield f"{failure.kind.value}{where}: {message}"
+        yield f"{failure.kind.value}{where}: {redacted_line(failure.message, width=4 * _WIDTH)}"
 
 
 def _explain_no_verdict(case: ReportedCase) -> str:
@@ -449,8 +450,7 @@ _NARROW = 6
 _TIME_WIDTH = 8
 _NAME_WIDTH = 100  # terminal cells of an id; longer ones lose their middle
 _MOST_LISTED = 20
-"""Maximum number of listed verdicts with disagreeing, or with missing samples."""
-_MOST_HINTS = 20
+"""Maximum number of listed hints, and of verdicts with disagreeing, or with missing samples."""
 _COLOURS = {
     CaseStatus.PASSED: "32",
     CaseStatus.FAILED: "31",
@@ -511,14 +511,16 @@ class VerdictTable:
                 bounds = format_interval(wilson_interval(entry.passed, entry.total), ".0%")
                 repeats = f"{entry.passed} of {entry.total} repeats passed{bounds}"
                 lines.append(f"flaky: {one_line(entry.name)}: {repeats}")
-        lines += _unsure_lines(report.outcomes)
-        lines += _partly_judged_lines(report.outcomes)
-        lines += _hint_lines(report.outcomes)
+        lines += _limit_lines("unsure", _list_by_case((each, each.unsure) for each in report.outcomes))
+        lines += _limit_lines("samples missing", _list_by_case((each, each.partly_judged) for each in report.outcomes))
+        hints = (make_safe(hint) for each in report.outcomes for hint in each.hints)  # on passed criteria
+        lines += _limit_lines("hint", _count_texts(hints))
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         calls = report.summary.model_calls
         if calls:
             lines.append(self._style.paint(describe_model_calls(calls), "2"))
-            lines += [self._style.paint(line, "2") for line in _asked_live_lines(report.outcomes)]
+            why = _count_texts(one_line(each.asked_live) for each in report.outcomes if each.asked_live is not None)
+            lines += [self._style.paint(line, "2") for line in _limit_lines("models asked live", why)]
         status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]
@@ -605,37 +607,19 @@ class VerdictTable:
         return lines
 
 
-def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return the cases with disagreeing samples."""
-    texts = [f"{_outcome_name(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
-    return _limit_lines("unsure", texts)
-
-
-def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return the verdicts with missing samples."""
-    texts = [f"{_outcome_name(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
-    return _limit_lines("samples missing", texts)
-
-
 def _limit_lines(title: str, texts: Sequence[str]) -> list[str]:
     more = len(texts) - _MOST_LISTED
     lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
     return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
 
 
-def _asked_live_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return each reason why models were asked although there is a recording once."""
-    counts = Counter(outcome.asked_live for outcome in outcomes if outcome.asked_live is not None)
-    texts = [f"{one_line(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common()]
-    return _limit_lines("models asked live", texts)
+def _list_by_case(texts: Iterable[tuple[CaseOutcome, Iterable[str]]]) -> list[str]:
+    return [f"{_row_name(each.case.name, each.repeat)}: {one_line(text)}" for each, found in texts for text in found]
 
 
-def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return each hint on passed criteria once. The other hints are shown with their case."""
-    counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
-    lines = [f"hint: {make_safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
-    more = len(counts) - len(lines)
-    return [*lines, f"hint: and {more} more"] if more else lines
+def _count_texts(texts: Iterable[str]) -> list[str]:
+    """Return each text once, the most frequent first, with the number of its cases."""
+    return [f"{text} ({pluralise(count, 'case')})" for text, count in Counter(texts).most_common()]
 
 
 def row_name(case: ReportedCase) -> str:
@@ -643,12 +627,8 @@ def row_name(case: ReportedCase) -> str:
     return _row_name(case.name, case.result.repeat)
 
 
-def _outcome_name(outcome: CaseOutcome) -> str:
-    return _row_name(outcome.case.name, outcome.repeat)
-
-
 def _row_name(name: str, repeat: int) -> str:
-    return _shorten_name(one_line(f"{name} [{repeat + 1}]" if repeat else name))
+    return _shorten_name(one_line(name_repeat(name, repeat)))
 
 
 def width_of_names(names: Sequence[str]) -> int:
@@ -761,7 +741,7 @@ def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
     if expected.args is None or actual.args is None:
         for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):
             if expected.args != actual.args:
-                yield f"{sign}  {'no arguments written (args absent)' if args is None else format_value(args)}"
+                yield f"{sign}  {_arguments_text(args)}"
         return
     found: dict[str | int, list[Difference]] = {}
     for kind, path, wanted, given in find_value_differences(expected.args, actual.args):

@@ -103,11 +103,9 @@ def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
 
 def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
     """Find the difference of the final response, if one is expected. Thoughts are ignored."""
-    if expected.final_response is not None:
-        wanted = expected.final_response.text(thoughts=False)
-        given = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
-        if wanted != (given or ""):
-            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
+    wanted, given = expected.response_text(thoughts=False), actual.response_text(thoughts=False)
+    if wanted is not None and wanted != (given or ""):
+        yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
 
 
 def find_call_differences(
@@ -191,17 +189,6 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
 
 
 def _find_argument_differences(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[Difference]:
-    if expected.args is None or actual.args is None:
-        if expected.args != actual.args:
-            yield Difference(
-                kind=DifferenceKind.ARGUMENT_CHANGED,
-                tool=expected.name,
-                expected_call=pair.expected,
-                actual_call=pair.actual,
-                expected=expected.args,
-                actual=actual.args,
-            )
-        return
     for kind, path, wanted, given in find_value_differences(expected.args, actual.args):
         yield Difference(
             kind=kind,

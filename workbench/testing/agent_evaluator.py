@@ -106,18 +106,14 @@ def _status(metric: MetricResult, score: float | None) -> str:
 
 def _turn_cells(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
     yield _text(turn.user_content.text(thoughts=False) for turn in actual or expected)
-    yield _text(_response(turn) for turn in expected)
-    yield _text(_response(turn) for turn in actual)
+    yield _text(turn.response_text(thoughts=False) or "" for turn in expected)
+    yield _text(turn.response_text(thoughts=False) or "" for turn in actual)
     yield _text(format_calls(turn) for turn in expected)
     yield _text(format_calls(turn) for turn in actual)
 
 
 def _text(texts: Iterable[str]) -> str:
     return cell_text("\n".join(texts))
-
-
-def _response(turn: Invocation) -> str:
-    return "" if turn.final_response is None else turn.final_response.text(thoughts=False)
 
 
 # Search of the agent module on `sys.path`, without importing it.
