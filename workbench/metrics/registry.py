@@ -343,7 +343,6 @@ class CaseFacts:
 
     @classmethod
     def from_case(cls, case: EvalCase) -> CaseFacts:
-        """Count one case."""
         turns = case.conversation or ()
         return cls(
             cases=1,
@@ -355,14 +354,7 @@ class CaseFacts:
         )
 
     def __add__(self, other: CaseFacts) -> CaseFacts:
-        return CaseFacts(
-            cases=self.cases + other.cases,
-            conversations=self.conversations + other.conversations,
-            scenarios=self.scenarios + other.scenarios,
-            responses=self.responses + other.responses,
-            states=self.states + other.states,
-            rubrics=self.rubrics + other.rubrics,
-        )
+        return CaseFacts(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -239,13 +239,7 @@ _BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:
 def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
     """Read valid (1) or invalid (0), or another pair of `words`, and the reasoning. A contradiction is no opinion."""
     found, text = split_json(reply)
-    said: set[float | None] = set()
-    reasoning = ""
-    for values in map(normalise_keys, found):
-        scores = _read_verdict_keys(values, words.verdicts)
-        if scores:
-            said |= scores
-            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
+    said, reasoning = _collect(found, lambda values: _read_verdict_keys(values, words.verdicts), _REASONS)
     labels = set(_iter_labelled_scores(text, words.verdicts))
     if said:
         said |= labels - {None}
@@ -261,13 +255,11 @@ def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
     """Read an integer grade within these bounds, and the reasoning. Other numbers or two grades are no opinion."""
     found, text = split_json(reply)
-    said: set[float | None] = set()
-    reasoning = ""
-    for values in map(normalise_keys, found):
-        grades = {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
-        if grades:
-            said |= grades
-            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
+
+    def read(values: Mapping[str, Any]) -> set[float | None]:
+        return {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
+
+    said, reasoning = _collect(found, read, _REASONS)
     if not said:
         texts = [match["text"] for match in iter_labels(_GRADED, text)] or [reply]
         said = {_read_grade(each, lowest, highest) for each in texts}
@@ -275,6 +267,23 @@ def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
     if len(said) == 1 and (grade := said.pop()) is not None:
         return Opinion(grade, reasoning)
     return Opinion(problem=describe_unreadable(reply, f"a grade from {lowest} to {highest}"))
+
+
+_Said = TypeVar("_Said")
+_REASONS = ("reasoning", "rationale")
+
+
+def _collect(
+    objects: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], set[_Said | None]], reasons: Sequence[str]
+) -> tuple[set[_Said | None], str]:
+    """Return what the objects of a reply say, and the first explanation: the value of one of the keys `reasons`."""
+    said: set[_Said | None] = set()
+    reasoning = ""
+    for values in map(normalise_keys, objects):
+        if given := read(values):
+            said |= given
+            reasoning = reasoning or next((to_text(values[key]) for key in reasons if values.get(key)), "")
+    return said, reasoning
 
 
 def read_properties(reply: str) -> list[str]:
@@ -473,6 +482,7 @@ def describe_unreadable(reply: str, wanted: str) -> str:
 
 # Ratings, and choices between two responses.
 
+_EXPLANATIONS = ("explanation", "rationale", "reasoning")
 _RATING_KEYS = ("score", "rating", "verdict")
 _CHOICE_KEYS = ("pairwise choice", "choice", "preference", "winner", "verdict")
 _CHOICES = VerdictWords(
@@ -495,13 +505,12 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     """Read a number, one of `ratings` if there are any, and the explanation. Two numbers are no opinion."""
     wanted = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
     found, text = split_json(reply)
-    said: set[float | None] = set()
-    explanation = ""
-    for values in map(normalise_keys, found):
+
+    def read(values: Mapping[str, Any]) -> set[float | None]:
         given = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
-        if given:
-            said |= given - {None} or {None}  # the value is no number; do not search for one in it
-            explanation = explanation or _find_explanation(values)
+        return given - {None} or given  # None: the value is no number; do not search for one in it
+
+    said, explanation = _collect(found, read, _EXPLANATIONS)
     if not said:
         said = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
         explanation = reply.strip()
@@ -516,13 +525,12 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
     In the reply, A is the first response and B the second. `flipped`: A was the candidate.
     """
     found, text = split_json(reply)
-    said: set[str | None] = set()
-    explanation = ""
-    for values in map(normalise_keys, found):
-        choices = {_read_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
-        if choices:
-            said |= choices
-            explanation = explanation or _find_explanation(values)
+
+    def read(values: Mapping[str, Any]) -> set[str | None]:
+        texts = (values[key] for key in _CHOICE_KEYS if isinstance(values.get(key), str))
+        return {_CHOICES.find(text) for text in texts} - {None}
+
+    said, explanation = _collect(found, read, _EXPLANATIONS)
     if not said:
         chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)}
         said = {choice for choice, is_labelled in chosen if choice is not None or is_labelled}
@@ -541,10 +549,6 @@ def _make_choice_opinion(choice: str, why: str, *, flipped: bool) -> Opinion:
     return Opinion(1.0, why, label="CANDIDATE") if is_candidate else Opinion(0.0, why, label="BASELINE")
 
 
-def _read_choice(value: Any) -> str | None:
-    return _CHOICES.find(value) if isinstance(value, str) else None
-
-
 def _read_number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip().strip("*_`\"'.,}"))
@@ -553,7 +557,3 @@ def _read_number(value: Any) -> float | None:
         return float(value) if is_number(value) else None
     except OverflowError:  # an integer of hundreds of digits
         return None
-
-
-def _find_explanation(values: Mapping[str, Any]) -> str:
-    return next((to_text(values[key]) for key in ("explanation", "rationale", "reasoning") if values.get(key)), "")
