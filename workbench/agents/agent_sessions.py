@@ -93,7 +93,15 @@ class CallRequests:
 
     def _handle_tool_message(self, responder: ToolResponder, message: Message, send: Callable[[Message], None]) -> None:
         if message["type"] == "outcome":
-            responder.record_outcome(message["ask"], _parse_outcome(message))
+            responder.record_outcome(
+                message["ask"],
+                ToolOutcome(
+                    response=message.get("response"),
+                    error=message.get("error"),
+                    actions=message.get("actions") or {},
+                    unfit=message.get("unfit"),
+                ),
+            )
             return
         call = PendingToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
@@ -140,15 +148,6 @@ def _encode_answer(answer: ToolAnswer) -> Message:
         outcome = answer.outcome
         message.update(response=outcome.response, error=outcome.error, actions=dict(outcome.actions))
     return message
-
-
-def _parse_outcome(message: Message) -> ToolOutcome:
-    return ToolOutcome(
-        response=message.get("response"),
-        error=message.get("error"),
-        actions=message.get("actions") or {},
-        unfit=message.get("unfit"),
-    )
 
 
 # Dependencies that workers report.

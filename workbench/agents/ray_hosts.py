@@ -620,7 +620,6 @@ def _list_lacking(node: Mapping[str, Any], resources: Mapping[str, float]) -> st
 
 
 def _format_resources(resources: Mapping[str, float]) -> str:
-    """Return resources in words."""
     return ", ".join(f"{name}: {count:g}" for name, count in resources.items())
 
 

@@ -262,15 +262,15 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def _copy_file(source: Path, place: Path) -> None:
-    if source.is_symlink() or source.name.startswith(".env") or (source.is_file() and _is_large(source)):
+    if (
+        source.is_symlink()
+        or source.name.startswith(".env")
+        or (source.is_file() and source.stat().st_size > _LARGE_FILE)
+    ):
         if source.exists():
             place.symlink_to(source.resolve())
     elif source.is_file():
         shutil.copy2(source, place)
-
-
-def _is_large(path: Path) -> bool:
-    return path.stat().st_size > _LARGE_FILE
 
 
 # The effect of a block.

@@ -339,7 +339,7 @@ class _SourceReader:
         while found is not None and isinstance(found.value, ast.Call) and left:
             left -= 1
             call = found.value
-            if _is_partial(call):
+            if _get_last_name(call.func) == "partial" and call.args:
                 first = call.args[0]
                 found = self._find_inner(found.file, first, prefix) or self._resolve(found.file, first)
             else:
@@ -448,10 +448,6 @@ def _get_last_name(value: ast.expr) -> str:
 def _is_not_set(value: ast.expr | None) -> bool:
     """Return True if a setting is left out, or false. A computed one is unknown."""
     return value is None or (isinstance(value, ast.Constant) and not value.value)
-
-
-def _is_partial(call: ast.Call) -> bool:
-    return _get_last_name(call.func) == "partial" and bool(call.args)
 
 
 def _get_text(value: ast.expr | None) -> str | None:

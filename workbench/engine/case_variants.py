@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
@@ -164,7 +163,6 @@ class CaseExecutor:
 
     @property
     def key(self) -> CaseKey:
-        """The case."""
         return self.planned.key
 
     @property
@@ -208,9 +206,7 @@ class CaseExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -383,7 +379,6 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def map_paths(target: Target, move: Callable[[str], str]) -> Target:
-    """Return the target with each of its paths mapped."""
     changes: dict[str, object] = {
         name: Path(move(str(path)))
         for name in ("path", "env_file", "config", "scripted_models", "simulate_tools")

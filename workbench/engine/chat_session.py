@@ -208,8 +208,7 @@ class BranchReplay:
 
 
 def _is_same_answer(one: TurnResult, other: TurnResult) -> bool:
-    texts = [each.invocation.final_response for each in (one, other)]
-    said, recorded = (None if text is None else text.text(thoughts=False) for text in texts)
+    said, recorded = (each.invocation.response_text(thoughts=False) for each in (one, other))
     return said == recorded and get_trajectory(one.invocation) == get_trajectory(other.invocation)
 
 

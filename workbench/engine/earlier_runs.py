@@ -190,7 +190,6 @@ def _plan_result(
 
 
 def _set_execution(case: PlannedCase, result: CaseResult) -> PlannedCase:
-    """Return the case with the execution of its result."""
     if case.problem is not None or case.is_recorded:
         return replace(case, repeat=result.repeat)
     return replace(case, executed=result.execution, repeat=result.repeat)

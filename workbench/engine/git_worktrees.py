@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 from workbench.engine.plan import PlanError
@@ -122,7 +121,6 @@ class Repository:
         return self._read_log("--topo-order", "--reverse", *options, *limits, first_parent=first_parent)
 
     def read_commit(self, commit: str) -> Commit:
-        """Return a commit by its id."""
         return self._read_log("--max-count=1", commit)[0]
 
     def _read_log(self, *arguments: str, first_parent: bool = False) -> list[Commit]:
@@ -320,9 +318,7 @@ class Worktree:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -653,7 +653,6 @@ class OpenDocuments:
         return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
 
     def _name(self, recovery: Recovery) -> str:
-        """Return the name of the set in this project."""
         return make_relative_name(recovery.document, self._root)
 
 

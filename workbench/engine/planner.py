@@ -642,7 +642,6 @@ class Planner:
 
     @property
     def eval_sets(self) -> frozenset[str]:
-        """The names of the eval sets."""
         return frozenset(self._entries)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:

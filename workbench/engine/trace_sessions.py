@@ -114,7 +114,7 @@ def _make_otlp_step(span: OtlpSpan) -> TraceStep:
     for own, common in (("tool_call_args", "gen_ai.tool.call.arguments"), ("tool_response", "gen_ai.tool.call.result")):
         if common not in attributes and f"gcp.vertex.agent.{own}" in attributes:
             attributes[common] = attributes[f"gcp.vertex.agent.{own}"]
-    messages, replies = _find_span_messages(span)
+    messages, replies = next((found for found in _iter_span_messages(span) if found[0]), ([], []))
     return TraceStep(
         trace_id=span.trace_id,
         span=convert_span(
@@ -142,11 +142,6 @@ def _make_otlp_step(span: OtlpSpan) -> TraceStep:
 
 def _get_first(attributes: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((str(attributes[name]) for name in names if attributes.get(name)), "")
-
-
-def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
-    """Return the messages and replies of a span, in the newest convention that it uses."""
-    return next((found for found in _iter_span_messages(span) if found[0]), ([], []))
 
 
 def _iter_span_messages(span: OtlpSpan) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -558,7 +553,7 @@ def _read_models(
     said = [
         text
         for step, reply in replies
-        if not _is_in_tool(step, by_id)
+        if not any(each.kind == "tool" for each in _walk_up(step, by_id))
         for text in (*reply.said, *([reply.answer] if reply.answer else ()))
     ]
     if turn.answer in said:
@@ -650,10 +645,6 @@ def _find_conversation(
 
 def _gives(step: TraceStep, answer: str) -> bool:
     return bool(step.replies) and read_messages(step.replies).turns[-1].answer == answer
-
-
-def _is_in_tool(step: TraceStep, by_id: Mapping[str, TraceStep]) -> bool:
-    return any(each.kind == "tool" for each in _walk_up(step, by_id))
 
 
 def _read_outermost(steps: Sequence[TraceStep]) -> list[MessageTurn]:

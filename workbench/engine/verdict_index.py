@@ -287,7 +287,6 @@ class Verdicts:
         return number in self._sets
 
     def row(self, number: int) -> Dependency:
-        """Return a row by its number."""
         return self._rows[number]
 
     @property
@@ -438,7 +437,6 @@ class StoredVerdicts:
         return False
 
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
-        """Add stored verdicts."""
         with self._lock:  # a concurrent read has them already, or they are added now
             if self._verdicts is not None:
                 for verdict, result in stored:

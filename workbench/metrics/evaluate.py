@@ -191,14 +191,9 @@ async def judge_by_model(
 
     turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
     scores, end = await asyncio.gather(turns, judge_end())
-    if end is not None and last is not None and _is_deduction(end):
+    if end is not None and last is not None and end.judgement is not None and end.score != end.judgement.best:
         scores[last] = end.model_copy(update={"hint": _OF_END})
     return build_judged_result(rule, tuple(scores))
-
-
-def _is_deduction(end: InvocationScore) -> bool:
-    """True if the end of the conversation was judged and lowers the score."""
-    return end.judgement is not None and end.score != end.judgement.best
 
 
 def _make_score(score: Score) -> InvocationScore:

@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from workbench import __version__
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.text import redact
@@ -128,7 +128,7 @@ def _case_result(result: CaseResult, *, config: EvalConfig, expected: EvalCase |
                 config=config,
                 criteria=criteria,
                 score=metric.score,
-                status=_status_of_metric(metric),
+                status=_METRIC_STATUS.get(metric.status, _NOT_EVALUATED),
                 rubrics=_overall_rubrics(metric),
             )
             for metric in result.metrics
@@ -172,7 +172,6 @@ def _workbench_details(result: CaseResult) -> dict[str, Any]:
 def _list_turns(
     result: CaseResult, *, config: EvalConfig, criteria: Mapping[str, Criterion], expected: EvalCase | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield each finished turn with its expected turn."""
     wanted = (expected.conversation if expected else None) or []
     for index, turn in enumerate(result.execution.turns):
         record: dict[str, Any] = {
@@ -245,10 +244,6 @@ def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _status_of_metric(metric: MetricResult) -> int:
-    return _METRIC_STATUS.get(metric.status, _NOT_EVALUATED)
-
-
 def _status_of_turn(metric: MetricResult, score: InvocationScore) -> int:
     if score.score is None:
         return _NOT_EVALUATED
@@ -270,7 +265,13 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
     if isinstance(data, InvocationEvents):
         record["intermediate_data"] = {"invocation_events": _events(data)}
     elif data is not None:
-        record["intermediate_data"] = _flat_data(data)
+        record["intermediate_data"] = {
+            "tool_uses": [_call(call) for call in data.tool_uses],
+            "tool_responses": [_response(response) for response in data.tool_responses],
+            "intermediate_responses": [
+                [item.author, [_part(part) for part in item.parts]] for item in data.intermediate_responses
+            ],
+        }
     if invocation.rubrics:
         record["rubrics"] = [
             _drop_none(
@@ -294,16 +295,6 @@ def _events(data: InvocationEvents) -> list[dict[str, Any]]:
         }
         for event in data.invocation_events
     ]
-
-
-def _flat_data(data: IntermediateData) -> dict[str, Any]:
-    return {
-        "tool_uses": [_call(call) for call in data.tool_uses],
-        "tool_responses": [_response(response) for response in data.tool_responses],
-        "intermediate_responses": [
-            [item.author, [_part(part) for part in item.parts]] for item in data.intermediate_responses
-        ],
-    }
 
 
 def _content(content: Content) -> dict[str, Any]:

@@ -465,7 +465,6 @@ def _list_classes(kind: Kind, compared: Sequence[LabelComparison]) -> Sequence[s
 
 
 def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Iterator[str]:
-    """Yield the calibrations as text."""
     yield f"run {run_id}"
     for each in calibrations:
         yield ""
@@ -508,7 +507,6 @@ def _table_lines(each: Calibration) -> Iterator[str]:
 
 
 def calibration_record(run_id: str, calibrations: Sequence[Calibration]) -> Mapping[str, Any]:
-    """Return the calibrations as JSON."""
     return {"schema_version": SCHEMA_VERSION, "run_id": run_id, "criteria": [_record(each) for each in calibrations]}
 
 

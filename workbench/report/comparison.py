@@ -83,7 +83,6 @@ def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[st
 
 
 def threshold_text(criterion: Criterion) -> str:
-    """Format the threshold of a criterion."""
     return (
         "without threshold"
         if criterion.threshold is None

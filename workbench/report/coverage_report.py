@@ -133,7 +133,6 @@ def count_reached(parts: Iterable[CoveragePart]) -> tuple[int, int]:
 
 
 def group_by_kind(parts: Sequence[CoveragePart]) -> Iterator[tuple[PartKind, list[CoveragePart]]]:
-    """Yield the parts of each kind."""
     for kind, found in groupby(parts, key=lambda part: part.kind):
         yield kind, list(found)
 
@@ -248,7 +247,6 @@ def coverage_markdown(coverage: Coverage) -> str:
 
 
 def coverage_record(coverage: Coverage) -> Mapping[str, Any]:
-    """Return the coverage as JSON."""
     names = {key: redact(str(key)) for section in coverage.sections for part in section.parts for key in part.cases}
     return {
         "schema_version": SCHEMA_VERSION,

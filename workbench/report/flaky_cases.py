@@ -273,7 +273,9 @@ def _compare_groups(
     """Return the positions of the compared executions, where they diverge, and whether all differences are noise."""
     if not passed or not failed:
         return None
-    groups = [[_list_turns(result) for result in group] for group in (passed, failed)]
+    groups = [
+        [[list(_list_steps(turn)) for turn in result.execution.turns] for result in group] for group in (passed, failed)
+    ]
     found: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
     doubtful: dict[_Noise, tuple[tuple[int, int], Divergence]] = {}
     has_noise = False
@@ -402,10 +404,6 @@ def _get_value(value: Any, path: Sequence[str | int]) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return value
-
-
-def _list_turns(result: CaseResult) -> _Steps:
-    return [list(_list_steps(turn)) for turn in result.execution.turns]
 
 
 def _list_steps(turn: TurnResult) -> Iterator[_Step]:

@@ -69,7 +69,6 @@ class CriterionAgreement:
 
     @property
     def kappa_name(self) -> str:
-        """The name of the kappa statistic."""
         return "Cohen" if self.judgements == 2 else "Fleiss"
 
     @property
@@ -174,7 +173,6 @@ def _find_metric(result: CaseResult, name: str) -> MetricResult | None:
 
 
 def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
-    """Yield the agreement as text."""
     yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
     for each in found:
         yield ""
@@ -203,7 +201,6 @@ def outcome_text(found: Sequence[CriterionAgreement]) -> str:
 
 
 def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
-    """Return the agreement as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": judgements.run_ids[0],

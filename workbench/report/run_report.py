@@ -659,7 +659,6 @@ def case_heading(result: CaseResult) -> str:
 
 
 def user_lines(text: str) -> Iterator[str]:
-    """Yield the lines of the user's text."""
     return _speech_lines("user", text)
 
 
@@ -687,7 +686,6 @@ def ending_line(result: CaseResult) -> str:
 
 
 def conversation_lines(result: CaseResult) -> Iterator[str]:
-    """Yield a whole conversation."""
     yield case_heading(result)
     for turn in result.execution.turns:
         yield from user_lines(turn.invocation.user_content.text(thoughts=False))

@@ -222,7 +222,6 @@ def failure_texts(failure: Failure, *, fold: Callable[[str], str] = fold_library
 
 
 def list_sample_lines(case: ReportedCase) -> list[str]:
-    """Return a line for each sample of each judge."""
     return [make_safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
 
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import ValidationError
@@ -96,15 +95,12 @@ class ReplyStore:
             return [key for (key,) in self._database.execute("SELECT key FROM reply")]
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -338,7 +334,6 @@ class Recording:
 
     @property
     def blocks(self) -> Sequence[BlockName]:
-        """The recorded blocks."""
         return list(self._places)
 
     def read(self, part: CallKind, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
@@ -519,7 +514,6 @@ class RecordingStore:
             self._store.drop_older(begin, keep=_MOST_RECORDINGS)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._store.close()
 

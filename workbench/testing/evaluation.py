@@ -459,7 +459,6 @@ def _collect_results(run: Run) -> Sequence[CaseResult]:
 
 
 def _apply_limits(loaded: LoadedSettings, limits: EvaluationLimits) -> LoadedSettings:
-    """Return the settings with the limits for judges."""
     judge: dict[str, float] = {}
     if limits.judges_per_second is not None:
         judge["requests_per_minute"] = max(1, round(limits.judges_per_second * 60))

@@ -239,7 +239,6 @@ class EvalCase:
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """Return the case as a row."""
         row: dict[str, Any] = {"prompt": _read_text(self.prompt)}
         for candidate in self.responses:
             row[RESPONSE] = _read_text(candidate.response)
@@ -374,7 +373,9 @@ class Table:
         """`missing` has reasons for empty cells of the rows, by row number and column: they are also the reasons for
         empty scores."""
         self.problems: list[Problem] = []
-        self._metrics = [(asked, _main_column(asked)) for asked in metrics]
+        self._metrics = [
+            (asked, f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}") for asked in metrics
+        ]
         scores_of = cache_by_identity(maxsize=256)(self._score_cells)
         found: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
@@ -397,7 +398,7 @@ class Table:
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Add the reasons for empty cells of the agent."""
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
-            reason = _get_failure_message(result)
+            reason = None if result.failure is None else result.failure.message
             for name in OUTPUTS:
                 if name in self.columns and cells[name] is None:
                     said = reason or f"the agent gave no {name}"
@@ -437,10 +438,6 @@ class Table:
                 if asked.kind == "parsed" and score is None and more:
                     del cells[main]  # the function of the caller reads no score
         return cells
-
-
-def _main_column(asked: TaskMetric) -> str:
-    return f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
 
 
 def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
@@ -522,10 +519,6 @@ def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Lit
 
 def _is_metric_column(column: str, asked: TaskMetric) -> bool:
     return column.startswith(f"{asked.name}/")
-
-
-def _get_failure_message(result: CaseResult) -> str | None:
-    return None if result.failure is None else result.failure.message
 
 
 def _find_explanation(metric: MetricResult) -> str | None:

@@ -131,7 +131,9 @@ def ask_rubrics(
     written = [] if case is None else list(case.rubrics or ())
     if turn.expected is not None:
         written += turn.expected.rubrics or ()
-    rubrics = _merge_rubrics(own, _select_type(written, kind.type))
+    rubrics = _merge_rubrics(
+        own, [(each.rubric_id, read_property(each)) for each in written if (each.type or "").upper() == kind.type]
+    )
     if not rubrics:
         return Score.undefined(
             f"there is no rubric: add one to the criterion, or one of type {kind.type} to the case or the turn"
@@ -169,10 +171,6 @@ def _build_question(
         read=partial(read_rubrics, rubrics=rubrics),
         conclude=partial(by_rubrics, rubrics=rubrics),
     )
-
-
-def _select_type(rubrics: Iterable[Rubric], wanted: str) -> list[tuple[str, str]]:
-    return [(each.rubric_id, read_property(each)) for each in rubrics if (each.type or "").upper() == wanted]
 
 
 def _merge_rubrics(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -452,7 +452,6 @@ class AdkStore:
         return [SessionHead(id=str(r[0]), app=str(r[1]), user=str(r[2]), updated=parse_time(r[3])) for r in rows]
 
     def read_session(self, head: SessionHead) -> SourceSession:
-        """Read a session with its events."""
         try:
             state = self._read_state(head) if self._has_json else None
             return _read_session(head, self._read_events(head), state=state)

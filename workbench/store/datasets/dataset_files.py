@@ -373,7 +373,6 @@ def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
 
 
 def _pair_session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
-    """Pair a recorded session with its expectation."""
     for side in (session, wanted):
         if isinstance(side, str):
             return RecordedCase(eval_id=eval_id, problem=side)

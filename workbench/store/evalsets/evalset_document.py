@@ -78,7 +78,6 @@ class DocumentView:
 
     @property
     def format(self) -> DocumentFormat:
-        """The format of the file."""
         return self._pieces.ends.format
 
     @property
@@ -224,7 +223,6 @@ class DocumentView:
         return decode_tolerantly(piece.data.decode())[0]
 
     def case_text(self, index: int) -> str:
-        """Return the text of a case as in the file."""
         return self._pieces.cases[index].data.decode()
 
     def find_fault(self, data: Any) -> CaseFault | None:
@@ -294,7 +292,6 @@ class DocumentView:
         return CaseErrors(self._pieces, path=self.path, place_of_case=self.place_of_case)
 
     def pieces_of_cases(self) -> Sequence[CasePiece]:
-        """Return the pieces of the cases."""
         return self._pieces.cases
 
     def locate_header_fault(self, fault: CaseFault) -> StoreError:

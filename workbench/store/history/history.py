@@ -276,7 +276,6 @@ class History(RunTable):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self._database.path
 
     def pop_notice(self) -> str | None:
@@ -604,7 +603,6 @@ class History(RunTable):
             return frozenset(read_folder_dependencies(self._database))
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:

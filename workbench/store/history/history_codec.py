@@ -224,10 +224,6 @@ def _compress(text: bytes) -> bytes:
     return press.compress(text) + press.flush()
 
 
-def _from_blob(blob: bytes) -> Any:
-    return json.loads(_decompress(blob))
-
-
 def _decompress(blob: bytes) -> bytes:
     return blob if blob.startswith(_JSON) else zlib.decompress(blob)
 
@@ -291,7 +287,7 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
     """Decode the metrics of a case. Equal text gives the same objects, unless the blob is large."""
-    return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
+    return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(json.loads(_decompress(blob)))
 
 
 @lru_cache(maxsize=256)
@@ -402,5 +398,4 @@ def name_to_sql(name: str) -> str | bytes:
 
 
 def name_from_sql(value: str | bytes) -> str:
-    """Decode a name."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

@@ -338,7 +338,6 @@ def write_value(value: Any, json_style: JsonStyle, *, indentation: str) -> str:
 
 
 def write_member(key: str, value: Any, json_style: JsonStyle, *, indentation: str) -> str:
-    """Write a member of an object."""
     if key in json_style.inline_keys:
         json_style = json_style.on_one_line()
     text = write_value(value, json_style, indentation=indentation)

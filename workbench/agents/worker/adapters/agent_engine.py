@@ -262,17 +262,16 @@ def _join_chunks(chunks: list[Any]) -> Any:
 
 def _collect_steps(chunks: list[dict[str, Any]]) -> list[Any] | None:
     """Return the steps that were streamed, or those at the end; None if the chunks cannot contain any."""
-    steps = [_unwrap_step(step) for chunk in chunks for step in chunk.get("steps") or ()]
+    steps = [  # LangChain serialises a step under `kwargs`
+        step.get("kwargs", step) if isinstance(step, dict) else step
+        for chunk in chunks
+        for step in chunk.get("steps") or ()
+    ]
     at_end = next((chunk["intermediate_steps"] for chunk in reversed(chunks) if "intermediate_steps" in chunk), None)
     if steps or at_end is None:
         # An AgentExecutor streams its steps, and has its messages in each chunk.
         return steps if any(not _OF_EXECUTOR.isdisjoint(chunk) for chunk in chunks) else None
     return at_end  # type: ignore[no-any-return]  # `read_steps` refuses anything but a list
-
-
-def _unwrap_step(step: Any) -> Any:
-    """Return a step without LangChain's serialised form, which puts it under `kwargs`."""
-    return step.get("kwargs", step) if isinstance(step, dict) else step
 
 
 def _get(data: Any, name: str) -> Any:

@@ -218,7 +218,6 @@ class Adapter(base.Adapter):
             self._end_imports()
 
     def load(self) -> None:
-        """Find the program."""
         self._receiver = create_receiver(self.target) if self.target["options"].get("otlp") else None
         words = shlex.split(self.target["location"])
         # Searched here, because the error of a failed start may refer to its folder or its interpreter.

@@ -396,7 +396,6 @@ class AdkToolCalls:
         return answer["source"], {"result": None} if response is None else response
 
     def report_result(self, tool_context: Any, result: Any) -> None:
-        """Report the result of a tool that was called."""
         _, answer = self._made.pop(id(tool_context), (None, None))
         if answer is not None:
             actions = as_json(tool_context.actions) or {}

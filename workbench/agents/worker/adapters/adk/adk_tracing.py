@@ -300,7 +300,6 @@ class Trace:
         return False
 
     def count_model_call(self, agent: str, request: Any, usage: Any) -> None:
-        """Count a model call of `agent`."""
         self.inference_calls += 1
         self.requests.setdefault(agent, request)
         if usage is not None:

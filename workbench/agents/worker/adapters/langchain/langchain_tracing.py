@@ -442,7 +442,6 @@ class LangchainToolCalls:
         return (response, None) if tool.response_format == "content_and_artifact" else response
 
     def report_result(self, tool: Any, answer: dict[str, Any], value: Any) -> None:
-        """Report the result of a tool that was called."""
         is_pair = tool.response_format == "content_and_artifact" and isinstance(value, tuple) and len(value) == 2
         self.tools.report_outcome(answer, response=value[0] if is_pair else value)
 
