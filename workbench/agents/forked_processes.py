@@ -601,7 +601,6 @@ class ForkLauncher:
             raise AgentError(describe_early_end(self._target, code=code, stderr=text), stderr_tail=text)
 
     async def close(self) -> None:
-        """End all processes."""
         self._closed = True
         self._stopped_check.close()
         tasks = [task for task in (self._current, self._agent) if task is not None]

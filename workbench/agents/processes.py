@@ -52,7 +52,6 @@ class Exit:
     lost: bool = False
 
     def describe(self) -> str:
-        """Describe the end in words."""
         if self.stopped:
             return "was stopped by a signal (SIGSTOP) and then killed by workbench"
         if self.code is None:
@@ -119,7 +118,6 @@ class Child:
 
     @property
     def sessions(self) -> int:
-        """Number of attached sessions."""
         return len(self._listeners)
 
     def send(self, *messages: Message) -> None:
@@ -246,7 +244,6 @@ class StoppedCheck:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to check, once."""
         if self._task is None and sys.platform == "linux":
             self._task = asyncio.create_task(self._check_repeatedly())
 

@@ -195,7 +195,6 @@ class SpawnLauncher:
         spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
 
     async def close(self) -> None:
-        """End all processes."""
         self._closed = True
         self._stopped_check.close()
         if self._spare is not None:

@@ -275,8 +275,6 @@ class Acceptance:
 
 
 class _Judgement(NamedTuple):
-    """The scoring key and the criteria of a judgement."""
-
     scoring_key: str
     config: EvalConfig
 

@@ -287,11 +287,9 @@ class _Event:
 
     @property
     def only_answers(self) -> bool:
-        """Whether it contains only tool responses."""
         return bool(self.parts) and all(part.answers is not None for part in self.parts)
 
     def write_parts(self) -> None:
-        """Write the current parts to the data of the event."""
         put(member(self.data, "content"), "parts", [part.data for part in self.parts])
 
 

@@ -66,7 +66,6 @@ class _SourceFile:
             self.tools[_name_decorated(node)] = node.lineno
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Add the modules and names of an import statement."""
         for alias in node.names:
             if isinstance(node, ast.Import):
                 imported, name = _Imported(alias.name, 0, ""), alias.asname or alias.name.partition(".")[0]

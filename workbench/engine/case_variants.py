@@ -167,7 +167,6 @@ class CaseExecutor:
 
     @property
     def root(self) -> Path:
-        """The folder of the project."""
         return self._workspace.root
 
     @property
@@ -200,7 +199,6 @@ class CaseExecutor:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The notices and problems of its plan."""
         return (*self._plan.notices, *self._plan.problems)
 
     def __enter__(self) -> Self:

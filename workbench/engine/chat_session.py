@@ -274,7 +274,6 @@ class Chat:
         return self._done is not None and self._done.done()
 
     def close(self) -> None:
-        """End the session and wait for its end."""
         self.end()
         if self._done is not None:
             self._done.result()

@@ -87,7 +87,6 @@ class HistoryRecorder:
         self._replays = False
 
     def begin(self, run: Run) -> None:
-        """Store the start of the run."""
         self._run_id = run.run_id
         self._replays = run.plan.options.judge_replay is not None
         if not run.plan.options.history:

@@ -478,7 +478,6 @@ class OpenDocuments:
         return self._look(eval_set).get_status()
 
     def dirty(self) -> tuple[str, ...]:
-        """Return the sets with unsaved edits."""
         return tuple(sorted(name for name, opened in self._open.items() if opened.document.is_dirty))
 
     # Operations on files.

@@ -637,7 +637,6 @@ class Planner:
 
     @property
     def root(self) -> Path:
-        """The root folder of the project."""
         return self._project.root
 
     @property

@@ -89,7 +89,6 @@ def drop_dependencies(result: CaseResult) -> CaseResult:
 def make_finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
-    """Make the event for a job that ended."""
     return _finished(
         {
             "case": key.case,
@@ -108,7 +107,6 @@ def make_finished_event(
 def make_unexecuted_result(
     planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
 ) -> CaseResult:
-    """Make the result of a job without an execution."""
     facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
     facts["quarantine"] = planned.current_quarantine
     if failure is not None:  # without a failure, nothing is shown

@@ -308,7 +308,6 @@ def is_langsmith(item: Any) -> bool:
 
 
 def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
-    """Return the steps of runs of LangSmith."""
     steps: list[TraceStep] = []
     pending = [item for item in items if is_langsmith(item)]
     while pending:

@@ -248,7 +248,6 @@ class Verdicts:
                     self._left.add(_find_left_files(each, stored))
 
     def has_status(self, status: CaseStatus) -> bool:
-        """True if any verdict has this status."""
         with self._lock:
             return any(each.job.status is status for known in self._by_asked.values() for each in known)
 
@@ -283,7 +282,6 @@ class Verdicts:
             return self._sets.get(number, _NOTHING)
 
     def has_set(self, number: int) -> bool:
-        """Whether a set is still known."""
         return number in self._sets
 
     def row(self, number: int) -> Dependency:
@@ -310,7 +308,6 @@ class Verdicts:
 
     @property
     def listed_folders(self) -> Collection[str]:
-        """The folders whose listing is a dependency."""
         with self._lock:
             return frozenset(self._listed)
 

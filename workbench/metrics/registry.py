@@ -131,7 +131,6 @@ class PreparedCriteria:
 
     @property
     def judge_models(self) -> tuple[str, ...]:
-        """The names of the models that judge, each once."""
         return tuple(dict.fromkeys(asked.model for asked in self.asked_models))
 
     def find_problems(self) -> list[InvalidConfig]:

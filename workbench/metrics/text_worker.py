@@ -75,7 +75,6 @@ class Helper:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process has ended."""
         return self._ended is not None
 
     async def ask(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:

@@ -117,7 +117,6 @@ class BisectStep:
 
     @property
     def passed(self) -> int:
-        """The number of samples that passed."""
         return sum(sample.status is CaseStatus.PASSED for sample in self.samples)
 
     @property
@@ -179,7 +178,6 @@ class BisectReport:
 
 
 def step_line(step: BisectStep) -> str:
-    """Return a line about a commit that was looked at."""
     return f"{step.commit.short}  {describe_step(step)}  {redacted_line(step.commit.subject)}"
 
 
@@ -200,7 +198,6 @@ def describe_step(step: BisectStep) -> str:
 
 
 def bisect_lines(report: BisectReport) -> Iterator[str]:
-    """Yield the result as text."""
     found = report.found
     name = redacted_line(str(report.case))
     if found is not None:
@@ -308,7 +305,6 @@ def _describe_commit(commit: Commit) -> str:
 
 
 def bisect_record(report: BisectReport) -> Mapping[str, Any]:
-    """Return the result as JSON."""
     compared = _compare(report)
     return {
         "schema_version": SCHEMA_VERSION,

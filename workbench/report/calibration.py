@@ -49,7 +49,6 @@ class Bounds(NamedTuple):
     highest: float | None
 
     def contains(self, score: float) -> bool:
-        """True if this score is possible."""
         is_low = self.lowest is not None and score < self.lowest
         return not is_low and (self.highest is None or score <= self.highest)
 
@@ -107,7 +106,6 @@ def normalise_label(value: LabelValue, kind: Kind) -> str:
 
 
 def label_text(value: LabelValue) -> str:
-    """Format a label for messages."""
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
@@ -207,7 +205,6 @@ class Calibration:
 
     @property
     def disagreements(self) -> Sequence[LabelComparison]:
-        """The comparisons with different verdicts."""
         return [each for each in self.comparisons if each.human != each.judge]
 
     def quality(self, verdict: str) -> ClassQuality:

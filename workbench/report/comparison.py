@@ -169,7 +169,6 @@ class RunVerdict:
 
     @property
     def is_passed(self) -> bool:
-        """True if every repeat passed."""
         return self.status is CaseStatus.PASSED
 
     @property

@@ -125,7 +125,6 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
 
 
 def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
-    """Return the scores as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "policies": {

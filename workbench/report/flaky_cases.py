@@ -50,8 +50,6 @@ class Divergence(NamedTuple):
 
 
 class StoredPlace(NamedTuple):
-    """Where a result is stored."""
-
     run_id: str
     job: JobKey
 
@@ -78,7 +76,6 @@ class FlakyCase:
 
     @property
     def probability(self) -> float:
-        """The share of samples that passed."""
         return self.passed / self.samples
 
     @property
@@ -465,7 +462,6 @@ class QuarantinedCase(NamedTuple):
 
 
 def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
-    """Yield the quarantined cases as text."""
     for each in cases:
         stale = " (the set has no such case)" if each.is_missing else ""
         stale = f" (without effect: {DIFFERENT_CASE})" if each.is_changed else stale

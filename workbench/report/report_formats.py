@@ -272,7 +272,6 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
 
 
 def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
-    """Return one actual turn of a result."""
     return {
         "user": turn.invocation.user_content.text(),
         "response": turn.invocation.response_text(),
@@ -451,7 +450,6 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def junit_xml(report: RunReport) -> str:
-    """Write the run as JUnit XML."""
     root = ElementTree.Element("testsuites", {"name": "workbench", **_counts(report.cases)})
     for (target, eval_set), cases in report.by_eval_set().items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": _text(f"{target} {eval_set}"), **_counts(cases)})
@@ -684,5 +682,4 @@ WRITERS: Mapping[str, Callable[[RunReport], str]] = {
 
 
 def write_report(report: RunReport, report_format: str) -> str:
-    """Write a run in the format of this name."""
     return WRITERS[report_format](report)

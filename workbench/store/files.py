@@ -216,7 +216,6 @@ class Stamp:
 
     @property
     def signature(self) -> Signature:
-        """The file attributes."""
         return self.mtime_ns, self.ctime_ns, self.size, self.inode
 
 

@@ -508,7 +508,6 @@ async def _run_plan(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
 
 
 def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
-    """Print the verdict table."""
     criteria = {case.key.eval_set: case.config for case in plan.cases}
     table = VerdictTable(
         style=TableStyle(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria

@@ -94,7 +94,6 @@ class EvalResult:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """A dict for each row of the dataset."""
         frame = self.__dict__["metrics_table"]
         return [] if frame is None else read_records(frame)
 
@@ -161,7 +160,6 @@ class EvalResult:
 
 
 def format_number(value: float) -> str:
-    """Format a number of a summary."""
     return "not computed" if math.isnan(value) else f"{value:g}"
 
 
@@ -381,7 +379,6 @@ class _JudgePrompt:
 
     @property
     def variables(self) -> set[str]:
-        """The names of the columns in the prompt."""
         return PromptTemplate(self.prompt_data).variables
 
     def assemble(self, **kwargs: Any) -> PromptTemplate:
@@ -549,7 +546,6 @@ PAIRWISE = "pairwise_"
 
 @cache
 def read_definitions() -> Mapping[str, Any]:
-    """Read the wording of all named metrics."""
     return tomllib.loads(files(__package__).joinpath("named_metrics.toml").read_text(encoding="utf-8"))
 
 

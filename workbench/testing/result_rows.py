@@ -72,7 +72,6 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """The name of the dataset, without its folder."""
         return PurePath(self.source).name
 
     @property
@@ -119,7 +118,6 @@ class Rows:
         return replace(self, rows=rows, frame=_drop_columns(self.frame, [name]))
 
     def to_recorded(self) -> Recorded:
-        """Return the rows as cases."""
         return Recorded(self.source, self.name, make_recorded_cases(Dataset(self.source, self.rows)))
 
 
@@ -274,7 +272,6 @@ class EvaluationDataset:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows as dicts."""
         if self.eval_cases is not None:
             return [case.to_row() for case in self.eval_cases]
         return [

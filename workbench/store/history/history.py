@@ -121,7 +121,6 @@ class RunTable:
 
     @property
     def has_runs(self) -> bool:
-        """True if any run is stored."""
         with self._database.translate_errors():
             return self._database.execute("SELECT 1 FROM run LIMIT 1").fetchone() is not None
 

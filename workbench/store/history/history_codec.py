@@ -275,7 +275,6 @@ def is_same_execution(one: bytes, other: bytes) -> bool:
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
-    """Encode the metrics of a case."""
     text = b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]"
     return _compress(text) if len(text) > _SMALL_METRICS else text
 
@@ -367,7 +366,6 @@ def failure_from_text(text: str | None) -> Failure | None:
 
 
 def quarantine_from_text(text: str | None) -> Quarantine | None:
-    """Decode the quarantine of a case."""
     return None if text is None else _load_quarantine(text)
 
 
@@ -382,7 +380,6 @@ def fact_to_text(fact: BaseModel) -> str:
 
 
 def load_fact(text: str) -> dict[str, Any]:
-    """Decode a record or summary."""
     return dict(json.loads(text))
 
 

@@ -71,7 +71,6 @@ class JsonLayout:
         return gaps
 
     def bodies(self) -> list[str]:
-        """Return the bodies in order."""
         return [element.body for element in self.elements]
 
     def insert(
@@ -258,7 +257,6 @@ class JsonStyle:
     inline_keys: frozenset[str] = field(default_factory=frozenset)
 
     def on_one_line(self) -> JsonStyle:
-        """Return this style without line breaks."""
         return replace(self, indent=None)
 
 

@@ -177,13 +177,11 @@ def parse_place(text: str) -> Place:
 
 @lru_cache(maxsize=1024)
 def to_snake(key: str) -> str:
-    """Convert a key to snake_case."""
     return _CAMEL_HUMP.sub(lambda match: "_" + match.group(1).lower(), key)
 
 
 @lru_cache(maxsize=1024)
 def to_camel(key: str) -> str:
-    """Convert a key to camelCase."""
     return _SNAKE_STEP.sub(lambda match: match.group(1).upper(), key)
 
 

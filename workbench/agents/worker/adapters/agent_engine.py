@@ -366,7 +366,6 @@ class Adapter(base.Adapter):
     def open(
         self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
     ) -> FunctionSession:
-        """Open a fresh session. See `Adapter.open`."""
         interception = None
         if tools is not None:
             from ..tool_interception import open_session

@@ -234,7 +234,6 @@ class Adapter(base.Adapter):
         emit_span: base.EmitSpan,
         tools: base.InterceptedTools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
-        """Open a session and start its program. See `Adapter.open`."""
         inbox: SpanInbox | None = None
         proxy: ModelProxy | None = None
         try:

@@ -403,7 +403,6 @@ class AdkToolCalls:
             self._tools.report_outcome(answer, response=as_json(result), actions=side_effects)
 
     def report_error(self, tool_context: Any, error: BaseException) -> None:
-        """Report the exception of a tool that was called."""
         _, answer = self._made.pop(id(tool_context), (None, None))
         if answer is not None:
             self._tools.report_outcome(answer, error=faults.encode_exception(error))
@@ -468,7 +467,6 @@ _INSTRUCTIONS = ("global_instruction", "static_instruction", "instruction")
 
 
 def describe_agent(agent: Any) -> dict[str, Any]:
-    """Describe the agent and all below it."""
     unknown: list[str] = []
     parts = [_describe_part(item, unknown) for item in walk_agents(agent)]
     return {"agents": parts, "unknown": unknown}
@@ -487,7 +485,6 @@ def _describe_part(agent: Any, unknown: list[str]) -> dict[str, Any]:
 
 
 def _list_instructions(agent: Any) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of an agent that are plain text."""
     for name in _INSTRUCTIONS:
         value = getattr(agent, name, None)
         if isinstance(value, str):

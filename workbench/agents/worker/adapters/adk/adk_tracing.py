@@ -276,7 +276,6 @@ class Trace:
             inside = inside.parent
 
     def end(self, span: OpenSpan, *, response: Any = None, error: str | None = None) -> None:
-        """End the step now, with its response."""
         self.touch(span)
         span.error = error or span.error
         self._close(span, end=span.last, response=response)

@@ -37,7 +37,6 @@ class RunnableForm:
         raise NotImplementedError
 
     async def run(self, given: Any, config: dict[str, Any]) -> Any:
-        """Call the runnable."""
         return await self._runnable.ainvoke(given, config)
 
     def add_turn(self, messages: list[Any], _result: Any) -> None:

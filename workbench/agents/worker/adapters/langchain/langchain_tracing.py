@@ -125,7 +125,6 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
         self._parents.clear()
 
     def note(self, run_id: Any, **attributes: Any) -> None:
-        """Add attributes to a running step."""
         run = self._runs.get(run_id)
         if run is not None:
             run.attributes.update(attributes)
@@ -421,7 +420,6 @@ class LangchainToolCalls:
         _current_calls.set(self)
 
     def close(self) -> None:
-        """Stop intercepting."""
         _current_calls.set(None)
 
     def question(self, tool: Any, args: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
