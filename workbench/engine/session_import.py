@@ -55,7 +55,7 @@ from workbench.store.datasets.dataset_files import (
 )
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, Dataset
 from workbench.store.datasets.message_rows import describe_kind, is_messages
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import digest_messages
@@ -203,11 +203,8 @@ def open_source(path: Path) -> SourceFile:
 
 
 def _read_start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(16)
-    except OSError as error:
-        raise make_os_error("read", path, error) from error
+    with os_errors("read", path), path.open("rb") as file:
+        return file.read(16)
 
 
 def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:

@@ -38,7 +38,7 @@ from workbench.report.text_report import (
     width_of_names,
 )
 from workbench.report.turn_diff import format_calls
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -61,7 +61,7 @@ _Row = tuple[str | float | None, ...]
 
 def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
     """Append the rows of these cases to a file; a new file gets a header. Raises StoreError."""
-    try:
+    with os_errors("write", file):
         file.parent.mkdir(parents=True, exist_ok=True)
         begins = not file.exists() or not file.stat().st_size
         with file.open("a", newline="", encoding="utf-8") as stream:
@@ -70,8 +70,6 @@ def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
                 writer.writerow(_COLUMNS)
             for case in cases:
                 writer.writerows(_rows(case))
-    except OSError as error:
-        raise make_os_error("write", file, error) from error
 
 
 def _rows(case: ReportedCase) -> Iterator[_Row]:
