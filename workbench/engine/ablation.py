@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.agents.worker.recording.blocks import EVERYTHING, parse_source
-from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
+from workbench.engine.agent_source import get_text, is_prompt_file, make_relative, read_agent_source
 from workbench.engine.case_variants import (
     ERRORS_IN_A_ROW,
     AgentFailed,
@@ -178,7 +178,7 @@ def iter_constants(text: str, names: Collection[str] | None) -> Iterator[tuple[s
     seen: set[int] = set()
     places: set[str] = set()
     for name, value in [*_iter_assigned(tree, names), *_iter_passed(tree, names)]:
-        content = _get_text(value)
+        content = get_text(value)
         if value is None or content is None or not content.strip() or id(value) in seen:
             continue
         seen.add(id(value))
@@ -195,7 +195,7 @@ def _iter_assigned(tree: ast.Module, names: Collection[str] | None) -> Iterator[
             for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                 is_used = isinstance(target, ast.Name) and (names is None or target.id in names or EVERYTHING in names)
                 if isinstance(target, ast.Name) and is_used:
-                    is_long = "\n" in (_get_text(statement.value) or "").strip()
+                    is_long = "\n" in (get_text(statement.value) or "").strip()
                     if is_long or _PROMPT_NAME.search(target.id):
                         yield target.id, statement.value
 
@@ -211,16 +211,12 @@ def _iter_passed(tree: ast.Module, names: Collection[str] | None) -> Iterator[tu
                     yield f"{called}({keyword.arg})", keyword.value
             if called == "SystemMessage" and node.args:
                 yield called, node.args[0]
-        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and _get_text(node.elts[0]) == "system":
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and get_text(node.elts[0]) == "system":
             yield "system message", node.elts[1]
         elif isinstance(node, ast.Dict):
-            pairs = {_get_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
-            if _get_text(pairs.get("role")) in ("system", "developer"):
+            pairs = {get_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
+            if get_text(pairs.get("role")) in ("system", "developer"):
                 yield "system message", pairs.get("content")
-
-
-def _get_text(value: ast.expr | None) -> str | None:
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
 
 
 def copy_project(root: Path, folder: Path, changed: Mapping[str, bytes]) -> None:

@@ -39,7 +39,7 @@ from workbench.store.datasets.message_rows import (
     parse_text,
     read_messages,
 )
-from workbench.store.json.json_path import to_camel
+from workbench.store.json.json_path import get_spelled
 
 # Steps: the spans of all sources in one form
 
@@ -241,9 +241,9 @@ def is_langfuse(item: Any) -> bool:
     if isinstance(item.get("traces"), list):
         return True
     has_trace_fields = "timestamp" in item and {"input", "output"}.intersection(item)
-    names_session = any(_get(item, name) for name in ("session_id", "user_id", "html_path", "project_id"))
-    names_session = names_session or _get(item, "observation_count") is not None  # the table of traces, as exported
-    return bool(_get(item, "trace_id") and _get(item, "start_time") and "type" in item) or bool(
+    names_session = any(get_spelled(item, name) for name in ("session_id", "user_id", "html_path", "project_id"))
+    names_session = names_session or get_spelled(item, "observation_count") is not None  # as exported
+    return bool(get_spelled(item, "trace_id") and get_spelled(item, "start_time") and "type" in item) or bool(
         has_trace_fields and "id" in item and names_session
     )
 
@@ -257,11 +257,11 @@ def read_langfuse_steps(items: Iterable[Any]) -> list[TraceStep]:
         if isinstance(item.get("traces"), list):
             for trace in item["traces"]:
                 if isinstance(trace, Mapping):
-                    steps += _read_trace({**trace, "session_id": _get(trace, "session_id") or item.get("id")})
+                    steps += _read_trace({**trace, "session_id": get_spelled(trace, "session_id") or item.get("id")})
         elif isinstance(item.get("trace"), Mapping):
             steps += _read_trace({**item["trace"], "observations": item.get("observations")})
-        elif _get(item, "trace_id"):
-            steps.append(_make_observation_step(item, str(_get(item, "trace_id")), item))
+        elif get_spelled(item, "trace_id"):
+            steps.append(_make_observation_step(item, str(get_spelled(item, "trace_id")), item))
         else:
             steps += _read_trace(item)
     return steps
@@ -282,16 +282,16 @@ def _make_observation_step(item: Mapping[str, Any], trace_id: str, trace: Mappin
     return _make_step(
         trace_id=trace_id,
         span_id=str(item.get("id")),
-        parent=_get(item, "parent_observation_id"),
+        parent=get_spelled(item, "parent_observation_id"),
         kind=_OBSERVATION_KINDS.get(str(item.get("type")).upper(), "other"),
         name=str(item.get("name") or ""),
-        times=(_get(item, "start_time"), _get(item, "end_time")),
+        times=(get_spelled(item, "start_time"), get_spelled(item, "end_time")),
         asked=item.get("input"),
         replied=item.get("output"),
-        error=(_get(item, "status_message") or "error") if item.get("level") == "ERROR" else None,
-        session=str(_get(trace, "session_id") or ""),
-        user=str(_get(trace, "user_id") or ""),
-        app=str(_get(trace, "trace_name") or trace.get("name") or ""),
+        error=(get_spelled(item, "status_message") or "error") if item.get("level") == "ERROR" else None,
+        session=str(get_spelled(trace, "session_id") or ""),
+        user=str(get_spelled(trace, "user_id") or ""),
+        app=str(get_spelled(trace, "trace_name") or trace.get("name") or ""),
     )
 
 
@@ -394,11 +394,6 @@ def _make_step(
         replies=find_messages(replied) if kind != "tool" else [],
         texts=(find_text(asked, PROMPT_KEYS), find_text(replied, REPLY_KEYS)) if kind != "tool" else (None, None),
     )
-
-
-def _get(data: Mapping[str, Any], name: str) -> Any:
-    """Return a value by its name in snake case, which APIs write in camel case."""
-    return data[name] if name in data else data.get(to_camel(name))
 
 
 # From steps to sessions

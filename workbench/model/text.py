@@ -172,6 +172,18 @@ def redacted_line(text: str, *, width: int | None = None) -> str:
     return one_line(redact(text), width=width)
 
 
+def measure_common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return the length of the common prefix; comparing slices is fast for long texts."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def redact(text: str) -> str:
     """Replace known secrets, and text that looks like a key or password, by `[redacted]`.
 

@@ -19,12 +19,13 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from workbench import __version__
-from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.criteria import Criterion, EvalConfig, get_member
 from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.text import redact
 from workbench.store.files import make_folder, write_new
+from workbench.store.json.json_path import to_snake
 
 RESULT_SUFFIX = ".evalset_result.json"
 SCHEMA_VERSION = 1
@@ -276,7 +277,7 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
         record["rubrics"] = [
             _drop_none(
                 rubric_id=rubric.rubric_id,
-                rubric_content={"text_property": _find_value(rubric.rubric_content, "text_property", "textProperty")},
+                rubric_content={"text_property": get_member(rubric.rubric_content, "text_property", "textProperty")},
                 description=rubric.description,
                 type=rubric.type,
             )
@@ -323,12 +324,12 @@ def _response(response: Any) -> dict[str, Any]:
 
 
 def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    agents = _find_value(details, "agent_details", "agentDetails")
+    agents = get_member(details, "agent_details", "agentDetails")
     if not isinstance(agents, Mapping):
         return {}
     record = {}
     for name, agent in agents.items():
-        known = {_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
+        known = {to_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
         record[name] = {"name": name, **{key: value for key, value in known.items() if key in _AGENT_DETAILS}}
     return {"agent_details": record}
 
@@ -336,19 +337,11 @@ def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
 def _known_extras(model: Any, known: frozenset[str]) -> dict[str, Any]:
     """Return the extra fields of one of our models that ADK knows, in snake_case."""
     extras = model.model_extra or {}
-    return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in known}
+    return {to_snake(key): value for key, value in extras.items() if value is not None and to_snake(key) in known}
 
 
 def _drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _find_value(data: Mapping[str, Any], *names: str) -> Any:
-    return next((data[name] for name in names if name in data), None)
-
-
-def _snake(key: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()
 
 
 def _to_json(data: Any) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import InvocationEvents, Quarantine
 from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
-from workbench.model.text import join_some, mask_named_secrets, pluralise, redact, redacted_line
+from workbench.model.text import join_some, mask_named_secrets, measure_common_prefix, pluralise, redact, redacted_line
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
 from workbench.report.report_formats import SCHEMA_VERSION, model_record
 from workbench.report.significance import Interval, format_interval, wilson_interval
@@ -550,8 +550,7 @@ def _divergence_lines(divergence: Divergence) -> Iterator[str]:
 
 def _cut(text: str, other: str) -> str:
     """Shorten a step so that its first difference from the other is visible."""
-    same = next((place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other))
-    start = max(same - _BEFORE, 0)
+    start = max(measure_common_prefix(text, other) - _BEFORE, 0)
     begin = f"…{text[start:]}" if start and len(text) > _LONGEST else text
     return (begin if len(begin) <= _LONGEST else f"{begin[:_LONGEST]}…") or "(empty)"
 

@@ -9,7 +9,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 from unicodedata import normalize
 
@@ -29,6 +28,7 @@ from workbench.model.text import (
     format_mean,
     format_measured,
     mask_named_secrets,
+    measure_common_prefix,
     neutralise,
     one_line,
     pluralise,
@@ -327,7 +327,7 @@ def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     if normalize("NFC", wanted) == normalize("NFC", given):
         texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
         texts = [text.replace("  ", " \\u0020") for text in texts]  # one_line joins blanks
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+        same = measure_common_prefix(*texts)
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""
         wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)

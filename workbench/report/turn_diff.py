@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import Enum, StrEnum
 from functools import cache
-from itertools import takewhile
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -21,7 +20,7 @@ from workbench.model.evalset import (
     InvocationEvents,
     mask_model_secrets,
 )
-from workbench.model.text import mask_named_secrets
+from workbench.model.text import mask_named_secrets, measure_common_prefix
 from workbench.model.trace import ToolCall, get_trajectory
 
 # Differences in calls, call by call and argument by argument.
@@ -511,8 +510,8 @@ def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
 
 def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
     left, right = _tokenize(expected), _tokenize(actual)
-    start = _count_shared(left, right)
-    end = _count_shared(left[start:][::-1], right[start:][::-1])
+    start = measure_common_prefix(left, right)
+    end = measure_common_prefix(left[start:][::-1], right[start:][::-1])
     yield from _make_same(left[:start])
     left_end, right_end = len(left) - end, len(right) - end
     inner, other = left[start:left_end], right[start:right_end]
@@ -599,8 +598,3 @@ def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
             yield from flush(PassageChange.SAME)
         texts[change].append(text)
     yield from flush(PassageChange.SAME, PassageChange.REMOVED, PassageChange.ADDED)
-
-
-def _count_shared(left: Sequence[str], right: Sequence[str]) -> int:
-    """Count the items at the beginning that two sequences share."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

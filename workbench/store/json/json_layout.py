@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+from workbench.model.text import measure_common_prefix
 from workbench.store.json.json_path import (
     align_lists,
     find_key,
     is_format_key,
     is_user_key,
-    measure_common_prefix,
     to_camel,
     to_snake,
 )
