@@ -24,13 +24,13 @@ from workbench.engine.session_import import (
     keep_sessions,
     open_source,
     open_sources,
-    open_target,
     parse_since,
 )
 from workbench.model.evalset import EvalCase
 from workbench.model.trace import get_trajectory
 from workbench.store.datasets.adk_sessions import SourceSession, read_adk_session
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.new_evalsets import open_or_make_set
 
 KEY = "AIzaSyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 MESSAGES = [
@@ -323,7 +323,7 @@ def test_a_pattern_that_cannot_redact(pattern: str) -> None:
 
 
 def keep(path: Path, *sessions: SourceSession, patterns: tuple[str, ...] = ()) -> list[tuple[str | None, bool]]:
-    document = open_target(path)
+    document = open_or_make_set(path)
     kept = keep_sessions(document, sessions, Redactor([re.compile(each) for each in patterns]))
     if document.is_dirty:
         document.save()
@@ -336,7 +336,7 @@ def read_cases(path: Path) -> list[Any]:
 
 
 def test_many_sessions_are_added_in_one_edit(tmp_path: Path) -> None:
-    document = open_target(tmp_path / "new.evalset.json")
+    document = open_or_make_set(tmp_path / "new.evalset.json")
 
     keep_sessions(document, [read_adk_session(export(number)) for number in range(300)], Redactor())
 
@@ -462,16 +462,3 @@ def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
 
     assert keep(path, read_adk_session(export(prompt="a\ud800b"))) == [("s1", True)]
     assert "a" in read_cases(path)[0]["conversation"][0]["user_content"]["parts"][0]["text"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("new.json", "found no such file, expected an eval set, or the name of a new one"),
-        ("none/new.evalset.json", "cannot create it: there is no folder"),
-        ("my set.evalset.json", "found the id 'my set', expected letters, digits and underscores only"),
-    ],
-)
-def test_a_target_that_cannot_be_created(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(StoreError, match=re.escape(message)):
-        open_target(tmp_path / name)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,17 @@ async def test_an_invalid_answer_ends_the_helper_with_a_reason(fake_helper: Call
 
     with pytest.raises(TextError, match="an invalid answer"):
         await scorer.score([EQUAL])
+    await scorer.close()
+
+
+async def test_a_helper_that_ends_while_the_event_loop_is_blocked_can_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scorer = TextScorer()
+    await scorer.score([EQUAL])
+    monkeypatch.setattr(text_worker, "_SECONDS_TO_END", 0.05)
+    asyncio.get_running_loop().call_later(0.01, time.sleep, 0.5)
+
     await scorer.close()
 
 

@@ -10,7 +10,14 @@ import pytest
 from workbench.model.evalset import Invocation, Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
-from workbench.report.flaky_cases import Divergence, FlakyCase, StoredPlace, find_divergence, flaky_lines
+from workbench.report.flaky_cases import (
+    Divergence,
+    FlakyCase,
+    StoredPlace,
+    describe_divergence,
+    find_divergence,
+    flaky_lines,
+)
 
 KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
 
@@ -253,3 +260,13 @@ def test_an_answer_in_other_words_each_time_is_the_difference_if_no_step_before_
 
     assert divergence is not None
     assert divergence.what == "the answer"
+
+
+def test_a_long_step_that_is_the_start_of_a_longer_one_is_shown_at_its_end() -> None:
+    start = "word " * 60
+    divergence = Divergence(turn=0, model_call=None, what="the answer", passed=start + "end", failed=start + "end" * 99)
+
+    _, passed, failed = describe_divergence(divergence)
+
+    assert passed.endswith("word end")
+    assert "word endend" in failed

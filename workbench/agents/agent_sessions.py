@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from workbench.agents.agent_host import (
     AgentError,
@@ -31,7 +31,7 @@ from workbench.agents.agent_host import (
     ToolResponder,
 )
 from workbench.agents.channel import Message
-from workbench.agents.processes import Child, Exit, Lease, describe_slow_import
+from workbench.agents.processes import Child, Exit, Lease, describe_slow_import, resolve
 from workbench.model.evalset import Content, Invocation
 from workbench.model.identity import Dependencies, Dependency, DependencyKind
 from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
@@ -93,7 +93,15 @@ class CallRequests:
 
     def _handle_tool_message(self, responder: ToolResponder, message: Message, send: Callable[[Message], None]) -> None:
         if message["type"] == "outcome":
-            responder.record_outcome(message["ask"], _parse_outcome(message))
+            responder.record_outcome(
+                message["ask"],
+                ToolOutcome(
+                    response=message.get("response"),
+                    error=message.get("error"),
+                    actions=message.get("actions") or {},
+                    unfit=message.get("unfit"),
+                ),
+            )
             return
         call = PendingToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
@@ -142,15 +150,6 @@ def _encode_answer(answer: ToolAnswer) -> Message:
     return message
 
 
-def _parse_outcome(message: Message) -> ToolOutcome:
-    return ToolOutcome(
-        response=message.get("response"),
-        error=message.get("error"),
-        actions=message.get("actions") or {},
-        unfit=message.get("unfit"),
-    )
-
-
 # Dependencies that workers report.
 
 CompleteRecord = Callable[[Dependencies | None], Awaitable[Dependencies | None]]
@@ -195,7 +194,7 @@ _END = 5.0  # seconds to wait for the end of a killed process
 
 
 class WorkerSession:
-    """One conversation in a worker process, which is acquired at the first turn."""
+    """One conversation in a worker process, which is acquired at the first turn. See `HostSession`."""
 
     def __init__(
         self,
@@ -235,16 +234,13 @@ class WorkerSession:
 
     @property
     def dependencies(self) -> Dependencies | None:
-        """See `HostSession.dependencies`."""
         return self._dependencies
 
     @property
     def node(self) -> str | None:
-        """See `HostSession.node`."""
         return self._node
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
-        """See `HostSession.turn`."""
         self._turn = turn
         if self._request.models is not None:
             self._request.models.begin_turn(turn)
@@ -261,7 +257,6 @@ class WorkerSession:
             raise AgentError(failure) from error
 
     async def state(self) -> dict[str, Any] | None:
-        """See `HostSession.state`."""
         if self._child is None:
             return None
         answer = await self._ask({"type": "state", "session": self._number})
@@ -269,7 +264,6 @@ class WorkerSession:
         return state
 
     async def describe(self) -> AgentDescription:
-        """See `HostSession.describe`."""
         answer = await self._ask({"type": "describe", "session": self._number})
         try:
             return AgentDescription.model_validate(answer["result"])
@@ -278,7 +272,6 @@ class WorkerSession:
             raise AgentError(failure) from error
 
     async def finish(self) -> SessionEnd:
-        """See `HostSession.finish`."""
         child = self._child
         if child is None:
             self._is_over = True
@@ -308,11 +301,9 @@ class WorkerSession:
         return await self.kill()
 
     async def kill(self) -> SessionEnd:
-        """See `HostSession.kill`."""
         child, self._is_over = self._child, True
         self._calls.cancel()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result({"type": "killed"})
+        self._set_answer({"type": "killed"})
         if child is not None:
             if child.shared:
                 self._output = await self._fetch_output(child)
@@ -335,7 +326,8 @@ class WorkerSession:
         def hear(message: Message) -> None:
             if message["type"] == "dependencies":
                 self._handle_message(message)
-            _resolve_if(self._is_end(message), cancelled, message)
+            if self._is_end(message):
+                resolve(cancelled, message)
 
         child.attach(self._number, hear)
         child.send({"type": "cancel", "session": self._number})
@@ -446,8 +438,12 @@ class WorkerSession:
     def _fail_unanswered(self, error: AgentError) -> None:
         """End the turn, or the next one, with an error, because a request has no answer."""
         self._refusal = self._refusal or error
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result({"type": "unanswered"})
+        self._set_answer({"type": "unanswered"})
+
+    def _set_answer(self, message: Message) -> None:
+        """Answer the waiting caller, if there is one."""
+        if self._answer is not None:
+            resolve(self._answer, message)
 
     async def _end_unanswered(self, error: AgentError) -> AgentError:
         printed = await self.stop()
@@ -468,8 +464,7 @@ class WorkerSession:
         """Note that the process is gone. A pending answer will not come."""
         self._stop_timer()
         self._exit = end
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result({"type": "failed", "end": end})
+        self._set_answer({"type": "failed", "end": end})
 
     async def _build_error(self, answer: Message) -> AgentError:
         """Return the error for a failure that the process reported, or for its end."""
@@ -526,11 +521,6 @@ class WorkerSession:
             self._lease.release(child, reusable=reusable)
 
 
-def _resolve_if(condition: bool, future: asyncio.Future[Message], message: Message) -> None:
-    if condition and not future.done():
-        future.set_result(message)
-
-
 # Custom metrics, which run in a process of the target.
 
 _EXPECTED = ("reference", "reference_trajectory")
@@ -555,8 +545,8 @@ async def run_custom_metric(
         nonlocal dependencies
         if not isinstance(value, Exit) and value["type"] == "dependencies":
             dependencies = add_reported_dependencies(dependencies, value)
-        elif not answered.done():
-            answered.set_result(value)
+        else:
+            resolve(answered, value)
 
     def attach(child: Child) -> None:
         child.attach(number, answer)
@@ -624,16 +614,16 @@ def _build_score_message(number: int, request: CustomScoreRequest) -> Message:
         "function": request.function,
         "threshold": request.threshold,
         "options": dict(request.options),
-        "actual": [_dump_invocation(item) for item in request.actual],
-        "expected": None if expected is None else [_dump_invocation(item) for item in expected],
+        "actual": [_dump(item) for item in request.actual],
+        "expected": None if expected is None else [_dump(item) for item in expected],
         "left": request.left.as_message(),
-        "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
+        "scenario": None if scenario is None else _dump(scenario),
         "instances": [build_instance(request, index) for index in range(len(request.actual))],
     }
 
 
-def _dump_invocation(invocation: Invocation) -> dict[str, Any]:
-    return invocation.model_dump(mode="json", exclude_none=True)
+def _dump(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(mode="json", exclude_none=True)
 
 
 def build_instance(request: CustomScoreRequest, index: int) -> dict[str, Any]:
@@ -666,7 +656,7 @@ def build_instance(request: CustomScoreRequest, index: int) -> dict[str, Any]:
 
 
 def _read_response_text(invocation: Invocation | None) -> str | None:
-    return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
+    return None if invocation is None else invocation.response_text()
 
 
 def _build_trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:
@@ -701,10 +691,9 @@ def read_adk_personas(python: Path | None = None) -> Mapping[str, Mapping[str, A
 
     `python` is an interpreter, by default our own. No code of the user runs.
     """
-    command = [str(python or sys.executable), "-c", _CODE]
     try:
         done = subprocess.run(
-            command,
+            [str(python or sys.executable), "-c", _CODE],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -184,7 +184,6 @@ class ChannelListener:
         self.address: list[Any] = []
 
     async def start(self) -> None:
-        """Start to listen."""
         loop = asyncio.get_running_loop()
         listening = self._open_unix_socket() if hasattr(socket, "AF_UNIX") else None
         if listening is None:
@@ -208,7 +207,6 @@ class ChannelListener:
         return None
 
     def token(self) -> str:
-        """Return a random token."""
         return secrets.token_hex(16)
 
     def expect(self, token: str, on_hello: Callable[[Channel, Message], None]) -> None:

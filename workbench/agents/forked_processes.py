@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -26,10 +26,13 @@ from workbench.agents.processes import (
     describe_slow_import,
     describe_start_failure,
     has_changed,
+    has_failed,
     kill_marked,
     make_shutdown_error,
     open_config_file,
     open_unnamed_file,
+    resolve,
+    wait_for_start,
     worker_command,
     worker_target,
 )
@@ -102,7 +105,6 @@ class Zygote:
         return list(self._children.values())
 
     def kill_stopped(self) -> None:
-        """See `Stoppable.kill_stopped`."""
         self._was_stopped = True
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
@@ -116,17 +118,12 @@ class Zygote:
         self.alive = False
         self._channel.send({"type": "end"})
 
-    def _resolve_check(self, *, current: bool) -> None:
-        checked = self._checks.popleft()
-        if not checked.done():  # a cancelled task does not wait
-            checked.set_result(current)
-
     def _count_finished(self, _: Exit) -> None:
         self.busy -= 1
 
     def _handle_message(self, message: Message) -> None:
         if message["type"] == "checked":
-            self._resolve_check(current=message["current"])
+            resolve(self._checks.popleft(), message["current"])
             return
         child = self._children.get(message["child"])
         if child is None:
@@ -145,7 +142,7 @@ class Zygote:
         """The zygote and its children are gone. Kill the process groups that they may have left."""
         self.alive = False
         while self._checks:
-            self._resolve_check(current=False)
+            resolve(self._checks.popleft(), False)
         for child in self._children.values():
             if child.pid is not None:
                 with contextlib.suppress(OSError):
@@ -291,14 +288,18 @@ class ForkLauncher:
             if self._current is None:
                 await asyncio.sleep(0)  # so that simultaneous launches are counted
             zygote = await self._get_agent_zygote() if role == "session" and self._layers else None
-            async with self._acquire_slot() as slot:  # the import above needs no slot: others start meanwhile
+            await self._slots.acquire()  # the import above needs no slot: others start meanwhile
+            try:
                 if zygote is not None and zygote.alive:
                     child = self._fork_from_agent(zygote, messages)
                 else:
                     child = await self._fork_alone(role, messages)
-                slot.release_when_done(child.started)
-                attach(child)
-                return child
+            except BaseException:
+                self._slots.release()
+                raise
+            child.started.add_done_callback(lambda _: self._slots.release())
+            attach(child)
+            return child
         finally:
             self._waiting -= 1
 
@@ -324,15 +325,6 @@ class ForkLauncher:
             child.on_imported = self._learn
             child.started.add_done_callback(lambda _: self._end_scouting())
         return child
-
-    @contextlib.asynccontextmanager
-    async def _acquire_slot(self) -> AsyncIterator[_Slot]:
-        await self._slots.acquire()
-        slot = _Slot(self._slots)
-        try:
-            yield slot
-        finally:
-            slot.release()
 
     def _fork(self, zygote: Zygote, role: str, **more: Any) -> Child:
         self._number += 1
@@ -394,11 +386,7 @@ class ForkLauncher:
                 self._agent = asyncio.create_task(self._import_agent())
             agent = self._agent
             try:
-                zygote = await asyncio.shield(agent)
-            except asyncio.CancelledError:
-                if self._closed:
-                    raise make_shutdown_error() from None
-                raise
+                zygote = await wait_for_start(agent, is_closed=lambda: self._closed)
             except AgentError as error:
                 if error.failure.kind == FailureKind.INFRASTRUCTURE and self._agent is agent:
                     self._agent = None  # the next session tries again
@@ -435,12 +423,7 @@ class ForkLauncher:
     async def _get_zygote(self) -> Zygote:
         """Return the zygote to fork from now."""
         while True:
-            try:
-                zygote = await asyncio.shield(self._ensure_zygote())
-            except asyncio.CancelledError:
-                if self._closed:
-                    raise make_shutdown_error() from None
-                raise
+            zygote = await wait_for_start(self._ensure_zygote(), is_closed=lambda: self._closed)
             if zygote.alive:
                 return zygote
             self._current = None  # killed: start a new one
@@ -449,7 +432,7 @@ class ForkLauncher:
         """Start the zygote that is needed, unless it exists."""
         if self._closed:
             raise make_shutdown_error()
-        if self._current is None or _has_failed(self._current):
+        if self._current is None or has_failed(self._current):
             self._defined, self._shadowed = self._read_defined_variables(), self._find_shadowed_names()
             self._current = asyncio.create_task(self._start_root())
             framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
@@ -517,10 +500,10 @@ class ForkLauncher:
         """Fork a zygote and wait for its hello; None if it died. Raises AgentError if it takes too long."""
         ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
         token = self._listener.token()
-        self._listener.expect(token, _make_resolver(ready))
+        self._listener.expect(token, lambda channel, hello: resolve(ready, (channel, hello)))
         self._number += 1
         child = base.fork(self._number, {"role": "zygote", "token": token, **wanted})
-        child.on_exit.append(_make_none_resolver(ready))
+        child.on_exit.append(lambda _: resolve(ready, None))
         try:
             async with asyncio.timeout(self._start_timeout):
                 return await ready
@@ -544,7 +527,7 @@ class ForkLauncher:
         if not self._listener.address:
             await self._listener.start()
         token = self._listener.token()
-        self._listener.expect(token, _make_resolver(ready))
+        self._listener.expect(token, lambda channel, hello: resolve(ready, (channel, hello)))
         config = {
             "role": "zygote",
             "address": self._listener.address,
@@ -618,7 +601,6 @@ class ForkLauncher:
             raise AgentError(describe_early_end(self._target, code=code, stderr=text), stderr_tail=text)
 
     async def close(self) -> None:
-        """End all processes."""
         self._closed = True
         self._stopped_check.close()
         tasks = [task for task in (self._current, self._agent) if task is not None]
@@ -653,41 +635,3 @@ def _parse_layer(message: Message) -> Layer:
         sources=tuple(message["sources"]),
         environment=tuple(message["environment"]),
     )
-
-
-class _Slot:
-    """A place among the processes that start at the same time."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots = slots
-        self._kept = False
-
-    def release_when_done(self, ready: asyncio.Future[Any]) -> None:
-        """Release the place when `ready` is done."""
-        self._kept = True
-        ready.add_done_callback(lambda _: self._slots.release())
-
-    def release(self) -> None:
-        """Release the place now, unless `release_when_done` was called."""
-        if not self._kept:
-            self._slots.release()
-
-
-def _make_resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Channel, Message], None]:
-    def resolve(channel: Channel, hello: Message) -> None:
-        if not ready.done():
-            ready.set_result((channel, hello))
-
-    return resolve
-
-
-def _make_none_resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Exit], None]:
-    def resolve(_: Exit) -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    return resolve
-
-
-def _has_failed(task: asyncio.Task[Any]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 
 from workbench.agents.agent_host import AgentError
 from workbench.agents.channel import Channel, Message
@@ -21,6 +21,8 @@ from workbench.agents.worker.recording import fingerprints
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line
+
+T = TypeVar("T")
 
 # One worker process: commands, output, end.
 
@@ -50,7 +52,6 @@ class Exit:
     lost: bool = False
 
     def describe(self) -> str:
-        """Describe the end in words."""
         if self.stopped:
             return "was stopped by a signal (SIGSTOP) and then killed by workbench"
         if self.code is None:
@@ -117,7 +118,6 @@ class Child:
 
     @property
     def sessions(self) -> int:
-        """Number of attached sessions."""
         return len(self._listeners)
 
     def send(self, *messages: Message) -> None:
@@ -134,7 +134,6 @@ class Child:
             self._kill()
 
     def kill_stopped(self) -> None:
-        """See `Stoppable.kill_stopped`."""
         self._was_stopped = True
         self.kill()
 
@@ -155,20 +154,20 @@ class Child:
         channel.on_message = self._dispatch
         channel.on_closed = self._handle_disconnect
         if self.shared:
-            self._finish_start()
+            resolve(self.started, None)
         channel.send(*self._waiting)
         self._waiting.clear()
 
     def set_output(self, stdout: str, stderr: str) -> None:
         """Take the answer to `ask_output`."""
-        if self._output is not None and not self._output.done():
-            self._output.set_result((stdout, stderr))
+        if self._output is not None:
+            resolve(self._output, (stdout, stderr))
         self._output = None
 
     def set_exit(self, end: Exit) -> None:
         """Note that the process has ended. Messages that it sent may still arrive."""
         self._exit = end
-        self._finish_start()
+        resolve(self.started, None)
         self.set_output(end.stdout, end.stderr)
         if self._channel is None and end.failure is None and end.code is not None:
             asyncio.get_running_loop().call_later(_TO_CALL_IN, self._await_connection, _ROUNDS)
@@ -187,12 +186,8 @@ class Child:
         else:
             self._complete_end()
 
-    def _finish_start(self) -> None:
-        if not self.started.done():
-            self.started.set_result(None)
-
     def _dispatch(self, message: Message) -> None:
-        self._finish_start()
+        resolve(self.started, None)
         if message["type"] == "imported":
             self.on_imported(message)
             return
@@ -249,7 +244,6 @@ class StoppedCheck:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to check, once."""
         if self._task is None and sys.platform == "linux":
             self._task = asyncio.create_task(self._check_repeatedly())
 
@@ -415,7 +409,6 @@ class OwnProcess:
         self._role = role
 
     async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """See `Lease.acquire`."""
         if self._role == "session":
             return await self._launcher.launch("session", messages, attach)
         child = await self._launcher.launch("shared", (), attach)
@@ -455,14 +448,12 @@ class SharedProcesses:
                 self._retire(child)
 
     async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """See `Lease.acquire`."""
         child = await self._acquire_free_process()
         attach(child)
         child.send(*messages)
         return child
 
     def release(self, child: Child, *, reusable: bool) -> None:
-        """See `Lease.release`."""
         self._load[child] -= 1
         if not reusable or child not in self._processes:
             self._retire(child)
@@ -508,6 +499,27 @@ class SharedProcesses:
     def _forget(self, child: Child) -> None:
         if child in self._processes:
             self._retire(child)
+
+
+def resolve(future: asyncio.Future[T], value: T) -> None:
+    """Set the result of a future, unless it has one or its waiter was cancelled."""
+    if not future.done():
+        future.set_result(value)
+
+
+def has_failed(task: asyncio.Task[Any]) -> bool:
+    """Return True if a task ended without a result."""
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+async def wait_for_start(task: asyncio.Task[T], *, is_closed: Callable[[], bool]) -> T:
+    """Wait for a start that others may wait for, too. Raises AgentError if a shutdown cancelled it."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if is_closed():
+            raise make_shutdown_error() from None
+        raise
 
 
 def retrieve_exception(task: asyncio.Future[Any]) -> None:

@@ -576,7 +576,6 @@ class RayLauncher:
                 self._begin()
 
     async def close(self) -> None:
-        """End all processes and actors."""
         self._closed = True
         for task in (*self._starting, *([self._beginning] if self._beginning is not None else [])):
             task.cancel()
@@ -620,7 +619,6 @@ def _list_lacking(node: Mapping[str, Any], resources: Mapping[str, float]) -> st
 
 
 def _format_resources(resources: Mapping[str, float]) -> str:
-    """Return resources in words."""
     return ", ".join(f"{name}: {count:g}" for name, count in resources.items())
 
 
@@ -668,7 +666,6 @@ def _check_node(description: Mapping[str, Any]) -> None:
 
 
 def _describe_failed_actor(error: Exception) -> Failure:
-    """Return why an actor did not start."""
     text = str(error).strip()
     reason = next((line for line in reversed(text.splitlines()) if line.strip()), type(error).__name__)
     return make_setup_failure(

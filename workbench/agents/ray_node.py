@@ -209,7 +209,7 @@ class AgentNode:
             elif (child := self._children.get(number)) is None:
                 continue  # it has ended
             elif kind == "messages":
-                child.send(*self._attach_sessions(number, child, values[0]))
+                child.send(*self._attach_sessions(number, child, *values))
             elif kind == "kill":
                 child.kill()
             elif kind == "interrupt":
@@ -338,8 +338,6 @@ def replace_prefix(path: str, pairs: Sequence[tuple[str, str]]) -> str:
 def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # else it is another user's
     return True

@@ -23,8 +23,11 @@ from workbench.agents.processes import (
     describe_early_end,
     describe_start_failure,
     has_changed,
+    has_failed,
     make_shutdown_error,
     open_config_file,
+    resolve,
+    wait_for_start,
     worker_command,
     worker_target,
 )
@@ -126,12 +129,7 @@ class SpawnLauncher:
             self._ensure_spare()
             assert self._spare is not None
             spare = self._spare
-            try:
-                child = await asyncio.shield(spare)
-            except asyncio.CancelledError:
-                if self._closed:
-                    raise make_shutdown_error() from None
-                raise
+            child = await wait_for_start(spare, is_closed=lambda: self._closed)
             if self._spare is spare:
                 self._spare = None
                 if not child.end.done():
@@ -143,9 +141,7 @@ class SpawnLauncher:
     def _ensure_spare(self) -> None:
         if self._closed:
             raise make_shutdown_error()
-        if self._spare is None or (
-            self._spare.done() and (self._spare.cancelled() or self._spare.exception() is not None)
-        ):
+        if self._spare is None or has_failed(self._spare):
             self._spare = asyncio.create_task(self._spawn())
 
     async def _spawn(self) -> Child:
@@ -199,7 +195,6 @@ class SpawnLauncher:
         spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
 
     async def close(self) -> None:
-        """End all processes."""
         self._closed = True
         self._stopped_check.close()
         if self._spare is not None:
@@ -215,8 +210,7 @@ class SpawnLauncher:
         if hello["role"] == "shared":
             self._environment = {**hello["environment"], **self._environment}  # the first state counts
             child.attach_channel(channel, hello)
-            if not ready.done():
-                ready.set_result(None)
+            resolve(ready, None)
 
 
 def _kill(starting: asyncio.Task[Child]) -> None:

@@ -68,13 +68,11 @@ class WorkerHost:
         self._closed = False
 
     def prepare(self, *, cases: int) -> None:
-        """See `AgentHost.prepare`."""
         self._launcher.prepare(cases=cases)
         if self._shares:  # safe: the agent is imported at the first session
             self._shared.prepare()
 
     def renew(self) -> None:
-        """See `AgentHost.renew`."""
         self._renewed_ns = time.time_ns()
         has_changed = self._launcher.renew()
         self._shared.renew(unused_too=has_changed)
@@ -83,7 +81,6 @@ class WorkerHost:
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
     ) -> HostSession:
-        """See `AgentHost.open`."""
         return WorkerSession(
             number=next(self._numbers),
             request=request,
@@ -110,7 +107,6 @@ class WorkerHost:
         return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True, complete=complete)
 
     async def close(self) -> None:
-        """See `AgentHost.close`."""
         if not self._closed:
             self._closed = True
             await self._launcher.close()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from workbench.engine.case_variants import CaseData
     from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
     from workbench.engine.workspace import Workspace
-    from workbench.model.identity import CaseKey
     from workbench.report.bisect_report import BisectStep
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
@@ -412,7 +411,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
 
     return {
         "schema_version": SCHEMA_VERSION,
-        **format_key(found.case),
+        **found.case.model_dump(),
         "outcome": None if found.outcome is None else found.outcome.name.lower(),
         "failure": [symptom._asdict() for symptom in sorted(found.failure.symptoms)],
         "before": sizes(found.original),
@@ -437,16 +436,6 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
             }
             for step in found.steps
         ],
-    }
-
-
-def format_key(case: CaseKey) -> dict[str, Any]:
-    """Return a case for JSON."""
-    return {
-        "target": case.target,
-        "eval_set": case.eval_set,
-        "eval_id": case.eval_id,
-        "occurrence": case.occurrence,
     }
 
 
@@ -619,7 +608,7 @@ def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[
 
     return {
         "schema_version": SCHEMA_VERSION,
-        **format_key(found.case),
+        **found.case.model_dump(),
         "executions": found.executions,
         "budget": budget,
         "repeats": repeats,

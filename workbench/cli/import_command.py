@@ -220,13 +220,13 @@ def _keep(sessions: Iterable[SourceSession], into: Path, redactor: Redactor, *, 
     from workbench.engine.session_import import (
         SCHEMA_VERSION,
         keep_sessions,
-        open_target,
         redaction_records,
         session_record,
     )
     from workbench.report.report_formats import dump
+    from workbench.store.evalsets.new_evalsets import open_or_make_set
 
-    document = open_target(into)
+    document = open_or_make_set(into)
     kept = keep_sessions(document, sessions, redactor)
     if document.is_dirty:
         document.save()

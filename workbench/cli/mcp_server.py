@@ -50,7 +50,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResul
 from workbench.model.run_events import Notice
 from workbench.model.text import neutralise, pluralise, redact, shorten, suggest_name
 from workbench.report.comparison import comparison_record
-from workbench.report.report_formats import case_record, dump, quarantine_record, summary_record
+from workbench.report.report_formats import case_record, dump, model_record, summary_record
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line
 from workbench.store.errors import StoreError
@@ -197,7 +197,7 @@ class ProjectTools:
             row: dict[str, Any] = {"case": key.name, "eval_set": key.eval_set, "agent": key.target}
             row["status"] = statuses[key]
             if key in quarantines:
-                row["quarantine"] = quarantine_record(quarantines[key])
+                row["quarantine"] = model_record(quarantines[key])
             if jobs := latest.get(key):
                 row |= {"is_current": key in current, "run": jobs[0].run_id, "finished_at": _format_time(jobs[0])}
                 if len(jobs) > 1:
@@ -234,7 +234,7 @@ class ProjectTools:
             "repeat": result.repeat + 1,
             "repeats": [each.status.value for each in results],
             "status": result.status.value,
-            "quarantine": quarantine_record(result.quarantine),
+            "quarantine": model_record(result.quarantine),
             "reasons": [] if has_passed else explain(reported),
             "differences": "\n".join(_limit_lines(list(aligned_lines(reported)))),
         }

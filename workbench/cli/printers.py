@@ -272,15 +272,11 @@ def _format_invocations(case: ReportedCase) -> Iterator[str]:
 def _list_fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, str]]:
     fields = [("prompt", actual.user_content.text())]
     if expected is not None:
-        fields.append(("expected_response", _get_response(expected)))
-    fields.append(("actual_response", _get_response(actual)))
+        fields.append(("expected_response", expected.response_text() or ""))
+    fields.append(("actual_response", actual.response_text() or ""))
     if expected is not None:
         fields.append(("expected_tool_calls", format_calls(expected)))
     return [*fields, ("actual_tool_calls", format_calls(actual))]
-
-
-def _get_response(invocation: Invocation) -> str:
-    return invocation.final_response.text() if invocation.final_response is not None else ""
 
 
 def _format_score(score: InvocationScore) -> str:

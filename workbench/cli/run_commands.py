@@ -70,6 +70,7 @@ from workbench.report.run_report import (
     RunReport,
     StreamedRun,
     describe_quarantine,
+    name_repeat,
     summarise_case,
 )
 from workbench.report.text_report import TableStyle, VerdictTable, quota_wait_text, width_of_names
@@ -361,13 +362,13 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
     """Print the plan as JSON. Return the exit status, as `_show_plan` does."""
     from workbench.cli.console import write_lines
-    from workbench.report.report_formats import SCHEMA_VERSION, dump, quarantine_record
+    from workbench.report.report_formats import SCHEMA_VERSION, dump, model_record
 
     problems = plan.file_problems
     record = {
         "schema_version": SCHEMA_VERSION,
         "cases": [
-            {**case.key.model_dump(), "quarantine": quarantine_record(case.current_quarantine)} for case in plan.cases
+            {**case.key.model_dump(), "quarantine": model_record(case.current_quarantine)} for case in plan.cases
         ],
         "limits": plan.limits.model_dump(mode="json"),
         "cost": asdict(cost),
@@ -518,7 +519,7 @@ def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinish
 
 def name_row(case: PlannedCase, repeat: int) -> str:
     """Return the name of the row of a planned case."""
-    return case.key.name + (f" [{repeat + 1}]" if repeat else "")
+    return name_repeat(case.key.name, repeat)
 
 
 def _follow(

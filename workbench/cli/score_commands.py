@@ -403,15 +403,13 @@ def tour(*, restart: bool) -> int:
 
 def _tour_folder(*, restart: bool) -> Path:
     """Return the copy of the samples for the tour, with the layout for its begin if the tour has not begun."""
-    from workbench.store.errors import make_os_error
+    from workbench.store.errors import os_errors
     from workbench.store.toml_files import Layouts
 
     folder = sample_folder(None, purpose="tour")
     if restart:
-        try:
+        with os_errors("delete", folder):
             shutil.rmtree(folder)
-        except OSError as error:
-            raise make_os_error("delete", folder, error) from error
         folder = sample_folder(None, purpose="tour")
     layouts = Layouts()
     if restart or not layouts.load(folder).tour:

@@ -29,7 +29,7 @@ from workbench.cli.shared_options import (
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, MetricStatus, is_quarantined
 from workbench.model.run_events import Notice, QuotaWait
-from workbench.model.text import REDACTED, may_be_masked, one_line, pluralise
+from workbench.model.text import REDACTED, join_some, may_be_masked, one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -45,6 +45,7 @@ from workbench.report.run_report import (
     duration_text,
     find_live_samples,
     missing_samples_lines,
+    name_repeat,
     quarantine_lines,
     status_text,
 )
@@ -502,7 +503,7 @@ class WatchTextPrinter(WatchPrinter):
                 yield from (f"    {line}" for line in explain_at_length(case))
 
     def _headline(self, status: CaseStatus, quarantine: Quarantine | None, job: JobKey, *more: str) -> str:
-        words = "  ".join((status_text(status, quarantine), one_line(_format_job(job)), *more))
+        words = "  ".join((status_text(status, quarantine), one_line(name_repeat(job.case, job.repeat)), *more))
         is_excused = is_quarantined(status, quarantine)
         return self._style.paint(words, _COLOURS.get(CaseStatus.NOT_EVALUATED if is_excused else status, "0"))
 
@@ -524,14 +525,8 @@ def _write(data: dict[str, Any]) -> None:
     write_document(dump(data) + "\n")
 
 
-def _format_job(job: JobKey) -> str:
-    repeat = f" [{job.repeat + 1}]" if job.repeat else ""
-    return f"{job.case}{repeat}"
-
-
 def _format_change(event: ChangeSeen) -> str:
-    shown = ", ".join(event.paths[:_MOST_PATHS])
-    more = f" and {len(event.paths) - _MOST_PATHS} more" if len(event.paths) > _MOST_PATHS else ""
+    shown = join_some(event.paths, _MOST_PATHS)
     parts = []
     if event.run:
         parts.append(f"{event.run} of {event.total} run")
@@ -546,7 +541,7 @@ def _format_change(event: ChangeSeen) -> str:
     why = f": {event.reason}" if event.reason else ""
     if event.held:
         why += f". Not run automatically: {event.held}; `workbench run --affected` runs it"
-    return f"{shown or 'the project'}{more} {event.verb} - {what}{why}"
+    return f"{shown or 'the project'} {event.verb} - {what}{why}"
 
 
 def _format_now() -> str:
@@ -596,10 +591,9 @@ def explain_decision(workspace: Workspace, decision: Decision, state: Snapshot, 
         Action.WAIT: "waits: its source cannot be compiled",
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
-    repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
-    yield f"{one_line(str(decision.job.case))}{repeat}: {would}"
+    yield f"{one_line(name_repeat(decision.job.case, decision.job.repeat))}: {would}"
     if (quarantine := decision.planned.current_quarantine) is not None:
         yield f"  {describe_quarantine(None, quarantine)}"
     for reason in decision.reasons:

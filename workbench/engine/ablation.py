@@ -19,8 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.agents.worker.recording.blocks import EVERYTHING, parse_source
-from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
-from workbench.engine.case_variants import CaseExecutor, Interrupted, Variant
+from workbench.engine.agent_source import get_text, is_prompt_file, make_relative, read_agent_source
+from workbench.engine.case_variants import (
+    ERRORS_IN_A_ROW,
+    AgentFailed,
+    BudgetUsedUp,
+    CaseExecutor,
+    Variant,
+    explain_end,
+    run_search,
+)
 from workbench.engine.plan import PlanError
 from workbench.engine.shrinking import Symptom, find_failure
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
@@ -170,7 +178,7 @@ def iter_constants(text: str, names: Collection[str] | None) -> Iterator[tuple[s
     seen: set[int] = set()
     places: set[str] = set()
     for name, value in [*_iter_assigned(tree, names), *_iter_passed(tree, names)]:
-        content = _get_text(value)
+        content = get_text(value)
         if value is None or content is None or not content.strip() or id(value) in seen:
             continue
         seen.add(id(value))
@@ -187,7 +195,7 @@ def _iter_assigned(tree: ast.Module, names: Collection[str] | None) -> Iterator[
             for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                 is_used = isinstance(target, ast.Name) and (names is None or target.id in names or EVERYTHING in names)
                 if isinstance(target, ast.Name) and is_used:
-                    is_long = "\n" in (_get_text(statement.value) or "").strip()
+                    is_long = "\n" in (get_text(statement.value) or "").strip()
                     if is_long or _PROMPT_NAME.search(target.id):
                         yield target.id, statement.value
 
@@ -203,16 +211,12 @@ def _iter_passed(tree: ast.Module, names: Collection[str] | None) -> Iterator[tu
                     yield f"{called}({keyword.arg})", keyword.value
             if called == "SystemMessage" and node.args:
                 yield called, node.args[0]
-        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and _get_text(node.elts[0]) == "system":
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and get_text(node.elts[0]) == "system":
             yield "system message", node.elts[1]
         elif isinstance(node, ast.Dict):
-            pairs = {_get_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
-            if _get_text(pairs.get("role")) in ("system", "developer"):
+            pairs = {get_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
+            if get_text(pairs.get("role")) in ("system", "developer"):
                 yield "system message", pairs.get("content")
-
-
-def _get_text(value: ast.expr | None) -> str | None:
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
 
 
 def copy_project(root: Path, folder: Path, changed: Mapping[str, bytes]) -> None:
@@ -254,15 +258,15 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def _copy_file(source: Path, place: Path) -> None:
-    if source.is_symlink() or source.name.startswith(".env") or (source.is_file() and _is_large(source)):
+    if (
+        source.is_symlink()
+        or source.name.startswith(".env")
+        or (source.is_file() and source.stat().st_size > _LARGE_FILE)
+    ):
         if source.exists():
             place.symlink_to(source.resolve())
     elif source.is_file():
         shutil.copy2(source, place)
-
-
-def _is_large(path: Path) -> bool:
-    return path.stat().st_size > _LARGE_FILE
 
 
 # The effect of a block.
@@ -424,9 +428,7 @@ class Ablated:
     @property
     def reason_untried(self) -> str:
         """Why blocks were not tried."""
-        if self.error:
-            return "the whole instruction ends in ERROR now, too"
-        return "interrupted" if self.is_interrupted else "the budget was used up"
+        return explain_end("the whole instruction", is_interrupted=self.is_interrupted, error=self.error)
 
     def can_continue(self, *, budget: int, repeats: int) -> bool:
         """Return True if a block, or the whole instruction, lacks executions and the budget suffices for some.
@@ -440,17 +442,6 @@ class Ablated:
             missing and (missing <= left or effect is not Effect.NONE)
             for missing, effect in ((each.count_missing(repeats), each.effect) for each in self.effects)
         )
-
-
-class _BudgetUsedUp(Exception):
-    """No execution is left."""
-
-
-class _AgentFailed(Exception):
-    """The whole instruction, which ended without an error before, ends in ERROR now."""
-
-
-_ERRORS_IN_A_ROW = 3  # after which the whole instruction is executed again, then after twice as many
 
 
 @dataclass(kw_only=True)
@@ -484,7 +475,7 @@ class Ablation:
     _whole: AblationExecutions = AblationExecutions()
     _effects: list[BlockEffect] = field(default_factory=list)
     _errors: list[int] = field(default_factory=list)  # the blocks of the newest executions, if these ended in ERROR
-    _next_check: int = _ERRORS_IN_A_ROW
+    _next_check: int = ERRORS_IN_A_ROW
 
     def run(self) -> Ablated:
         """Run the case with the whole instructions, and without each block.
@@ -492,22 +483,17 @@ class Ablation:
         Another call continues after an interruption, with a larger budget, or with more repeats. Raises PlanError
         without instructions, and StoreError.
         """
-        is_interrupted, problem = False, ""
-        try:
-            if not self._effects:
-                self._effects = [BlockEffect(block=each, effect=Effect.UNTRIED) for each in self._find_blocks()]
-            self.report_blocks([each.block for each in self._effects])
-            self._execute_whole()
-            if CaseStatus.ERROR not in self._whole.statuses:
-                self._try_blocks()
-        except _BudgetUsedUp:
-            pass
-        except Interrupted:
-            is_interrupted = True
-        except _AgentFailed as error:
-            problem = str(error)
+        is_interrupted, problem = run_search(self._search)
         self._report_errors()
         return self.make_result(is_interrupted=is_interrupted, error=problem)
+
+    def _search(self) -> None:
+        if not self._effects:
+            self._effects = [BlockEffect(block=each, effect=Effect.UNTRIED) for each in self._find_blocks()]
+        self.report_blocks([each.block for each in self._effects])
+        self._execute_whole()
+        if CaseStatus.ERROR not in self._whole.statuses:
+            self._try_blocks()
 
     def make_result(self, *, is_interrupted: bool, error: str = "") -> Ablated:
         """Return what is known so far."""
@@ -578,7 +564,7 @@ class Ablation:
             self._effects[number] = self._judge(found.block, without)
             if without.variants[-1].result.status is not CaseStatus.ERROR:
                 self._report_errors(besides=number)
-                self._next_check = _ERRORS_IN_A_ROW
+                self._next_check = ERRORS_IN_A_ROW
                 continue
             self._errors.append(number)
             if len(self._errors) >= self._next_check:
@@ -593,7 +579,7 @@ class Ablation:
                 self.report(self._effects[number])
 
     def _check_agent(self) -> None:
-        """Execute the whole instruction again after errors. Raises _AgentFailed if it ends in ERROR, too.
+        """Execute the whole instruction again after errors. Raises AgentFailed if it ends in ERROR, too.
 
         Then the executions with these errors are forgotten, and another call repeats them.
         """
@@ -607,8 +593,8 @@ class Ablation:
         for number in errors:
             found = self._effects[number]
             self._effects[number] = self._judge(found.block, AblationExecutions(variants=found.without.variants[:-1]))
-        self._next_check = _ERRORS_IN_A_ROW
-        raise _AgentFailed("a criterion has no score" if result.failure is None else result.failure.message)
+        self._next_check = ERRORS_IN_A_ROW
+        raise AgentFailed(result)
 
     def _judge(self, block: InstructionBlock, without: AblationExecutions) -> BlockEffect:
         """Compare the executions without a block with those of the whole instruction."""
@@ -645,10 +631,10 @@ class Ablation:
     ) -> AblationExecutions:
         """Execute the next repeat without a block. Return it with those `before`.
 
-        Raises _BudgetUsedUp if no execution is left.
+        Raises BudgetUsedUp if no execution is left.
         """
         if self._executions >= self.budget:
-            raise _BudgetUsedUp
+            raise BudgetUsedUp
         prompt = None if block is None else self._prompts.get((block.agent, block.field))
         if block is None or prompt is None:
             return self._execute_repeat(before, self._list_instructions(block), replays=replays)

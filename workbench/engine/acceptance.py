@@ -275,8 +275,6 @@ class Acceptance:
 
 
 class _Judgement(NamedTuple):
-    """The scoring key and the criteria of a judgement."""
-
     scoring_key: str
     config: EvalConfig
 
@@ -335,7 +333,7 @@ class Acceptances:
         """
         newest = self._newest_judgement(result)
         return self._opened.plan_rescoring(
-            self._find_repeats(result),
+            [other for other in self._read_newest_results(result.case) if other.repeat != result.repeat] + [result],
             judged={result.case: judged},
             criteria={} if newest is None else {result.case.eval_set: newest.config},
         )
@@ -405,9 +403,6 @@ class Acceptances:
         except StoreError:
             return None  # without a history only the shown case is known
         return None if config is None else _Judgement(newest[0].scoring_key, config)
-
-    def _find_repeats(self, result: CaseResult) -> Sequence[CaseResult]:
-        return [other for other in self._read_newest_results(result.case) if other.repeat != result.repeat] + [result]
 
     def _read_newest_results(self, key: CaseKey) -> Sequence[CaseResult]:
         """Return the results of a case in its newest run; empty if the history has none."""

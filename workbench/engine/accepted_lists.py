@@ -287,11 +287,9 @@ class _Event:
 
     @property
     def only_answers(self) -> bool:
-        """Whether it contains only tool responses."""
         return bool(self.parts) and all(part.answers is not None for part in self.parts)
 
     def write_parts(self) -> None:
-        """Write the current parts to the data of the event."""
         put(member(self.data, "content"), "parts", [part.data for part in self.parts])
 
 
@@ -407,7 +405,7 @@ def _detach(key: Key, events: Sequence[_Event]) -> list[_Event]:
 def _new_events(edit: TurnEdit, key: New, events: Sequence[_Event]) -> list[_Event]:
     call = edit.comparison.actual.calls[key.actual]
     author = _author(edit, key, events)
-    made = [_event(author, "model", [_Part({"function_call": _dump_call(call)}, call=key)])]
+    made = [_event(author, "model", [_Part({"function_call": TOOL_USES.write_call(call)}, call=key)])]
     given = edit.find_response(key)
     if given is not None:
         response = {"function_response": {"name": call.name, "response": dict(given)}}
@@ -509,10 +507,6 @@ def _event(author: str, role: Any, parts: list[_Part]) -> _Event:
     if role is not None:
         content["role"] = role
     return _Event(None, {"author": author, "content": content}, parts)
-
-
-def _dump_call(call: ToolCall) -> dict[str, Any]:
-    return {"name": call.name} if call.args is None else {"name": call.name, "args": dict(call.args)}
 
 
 def _author(edit: TurnEdit, key: New, events: Sequence[_Event]) -> str:

@@ -66,7 +66,6 @@ class _SourceFile:
             self.tools[_name_decorated(node)] = node.lineno
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Add the modules and names of an import statement."""
         for alias in node.names:
             if isinstance(node, ast.Import):
                 imported, name = _Imported(alias.name, 0, ""), alias.asname or alias.name.partition(".")[0]
@@ -279,7 +278,7 @@ class _SourceReader:
         keywords = _get_keywords(call)
         called = _get_last_name(call.func)
         named = self._resolve(file, keywords.get("name"))
-        owner = None if named is None else _get_text(named.value)
+        owner = None if named is None else get_text(named.value)
         for keyword, value in keywords.items():
             if _CALLBACK.fullmatch(keyword):
                 for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
@@ -295,14 +294,14 @@ class _SourceReader:
                 asks_model=called in _ASK_MODELS,
                 hands_up=_is_not_set(keywords.get("disallow_transfer_to_parent")),
                 hands_across=_is_not_set(keywords.get("disallow_transfer_to_peers")),
-                is_delegate=_get_text(keywords.get("mode")) in _DELEGATED,
+                is_delegate=get_text(keywords.get("mode")) in _DELEGATED,
             )
 
     def _read_graph_call(self, file: _SourceFile, call: ast.Call, called: str) -> None:
         """Read a node of a graph, or the tools of an agent of LangChain."""
         place = self._make_place(file, call.lineno)
         if called == "add_node" and call.args:
-            name = _get_text(call.args[0]) or self._name(file, call.args[0])
+            name = get_text(call.args[0]) or self._name(file, call.args[0])
             if name is not None:
                 self._source.nodes[name] = place
             else:
@@ -329,7 +328,7 @@ class _SourceReader:
             return None
         keywords = _get_keywords(found.value)
         inner = keywords.get("func") or keywords.get("agent") or next(iter(found.value.args), None)
-        return _get_text(keywords.get("name")) or (
+        return get_text(keywords.get("name")) or (
             None if inner is None else self._name(found.file, inner, left=left - 1)
         )
 
@@ -339,7 +338,7 @@ class _SourceReader:
         while found is not None and isinstance(found.value, ast.Call) and left:
             left -= 1
             call = found.value
-            if _is_partial(call):
+            if _get_last_name(call.func) == "partial" and call.args:
                 first = call.args[0]
                 found = self._find_inner(found.file, first, prefix) or self._resolve(found.file, first)
             else:
@@ -434,7 +433,7 @@ def _is_stub(function: Function) -> bool:
 
 def _name_decorated(function: Function) -> str:
     calls = [each for each in function.decorator_list if isinstance(each, ast.Call) and each.args]
-    return next((name for each in calls if (name := _get_text(each.args[0]))), function.name)
+    return next((name for each in calls if (name := get_text(each.args[0]))), function.name)
 
 
 def _get_keywords(call: ast.Call) -> Mapping[str, ast.expr]:
@@ -450,11 +449,7 @@ def _is_not_set(value: ast.expr | None) -> bool:
     return value is None or (isinstance(value, ast.Constant) and not value.value)
 
 
-def _is_partial(call: ast.Call) -> bool:
-    return _get_last_name(call.func) == "partial" and bool(call.args)
-
-
-def _get_text(value: ast.expr | None) -> str | None:
+def get_text(value: ast.expr | None) -> str | None:
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
 
 

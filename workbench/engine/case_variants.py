@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
@@ -43,6 +42,42 @@ class Variant(NamedTuple):
 
 class Interrupted(Exception):
     """The user stopped the executions."""
+
+
+class BudgetUsedUp(Exception):
+    """No execution is left."""
+
+
+class AgentFailed(Exception):
+    """What was executed without an error before ends in ERROR now, as `result` does."""
+
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__("a criterion has no score" if result.failure is None else result.failure.message)
+
+
+ERRORS_IN_A_ROW = 3
+"""Executions that end in ERROR, after which one that did not is repeated, then after twice as many."""
+
+
+def run_search(work: Callable[[], None]) -> tuple[bool, str]:
+    """Execute variants until the end, or the end of the budget. Return if the user stopped it, and why the agent
+    failed."""
+    try:
+        work()
+    except BudgetUsedUp:
+        return False, ""
+    except Interrupted:
+        return True, ""
+    except AgentFailed as error:
+        return False, str(error)
+    return False, ""
+
+
+def explain_end(what: str, *, is_interrupted: bool, error: str) -> str:
+    """Return why a search ended too early. With an `error`, `what` was executed again in vain."""
+    if error:
+        return f"{what} ends in ERROR now, too"
+    return "interrupted" if is_interrupted else "the budget was used up"
 
 
 _REPEATS_LOOKED_UP = 3
@@ -128,12 +163,10 @@ class CaseExecutor:
 
     @property
     def key(self) -> CaseKey:
-        """The case."""
         return self.planned.key
 
     @property
     def root(self) -> Path:
-        """The folder of the project."""
         return self._workspace.root
 
     @property
@@ -166,15 +199,12 @@ class CaseExecutor:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The notices and problems of its plan."""
         return (*self._plan.notices, *self._plan.problems)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -347,7 +377,6 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def map_paths(target: Target, move: Callable[[str], str]) -> Target:
-    """Return the target with each of its paths mapped."""
     changes: dict[str, object] = {
         name: Path(move(str(path)))
         for name in ("path", "env_file", "config", "scripted_models", "simulate_tools")

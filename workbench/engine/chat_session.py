@@ -46,8 +46,7 @@ from workbench.simulation.simulated_tools import CaseTools, RecordedCall, ToolRe
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import create_eval_set
-from workbench.store.files import EVAL_SET_SUFFIX
+from workbench.store.evalsets.new_evalsets import open_or_make_set
 from workbench.store.model_answers import RecordedModels
 from workbench.store.settings import RunSettings
 
@@ -209,8 +208,7 @@ class BranchReplay:
 
 
 def _is_same_answer(one: TurnResult, other: TurnResult) -> bool:
-    texts = [each.invocation.final_response for each in (one, other)]
-    said, recorded = (None if text is None else text.text(thoughts=False) for text in texts)
+    said, recorded = (each.invocation.response_text(thoughts=False) for each in (one, other))
     return said == recorded and get_trajectory(one.invocation) == get_trajectory(other.invocation)
 
 
@@ -276,7 +274,6 @@ class Chat:
         return self._done is not None and self._done.done()
 
     def close(self) -> None:
-        """End the session and wait for its end."""
         self.end()
         if self._done is not None:
             self._done.result()
@@ -363,17 +360,14 @@ class ChatRunner:
             self._said.put_nowait(content)
 
     def say(self, content: Content) -> None:
-        """See `Chat.say`."""
         self._said.put_nowait(content)
 
     def cancel(self) -> None:
-        """See `Chat.cancel`."""
         self._is_cancelled = True
         if self._answering is not None:
             self._answering.cancel()
 
     def end(self) -> None:
-        """See `Chat.end`."""
         self.cancel()
         self._said.put_nowait(None)
 
@@ -652,7 +646,6 @@ def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
 def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str, Any]:
     if any(part.text is None for part in invocation.user_content.parts or ()):
         raise StoreError(document.path, "the old format has only text; migrate the file first")
-    response = invocation.final_response
     return {
         "query": invocation.user_content.text(),
         "expected_tool_use": [
@@ -661,7 +654,7 @@ def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str,
         "expected_intermediate_agent_responses": [
             {"author": said.author, "text": said.text} for said in list_messages(invocation)
         ],
-        "reference": response.text(thoughts=False) if response is not None else "",
+        "reference": invocation.response_text(thoughts=False) or "",
     }
 
 
@@ -720,14 +713,7 @@ def save_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping
     keepable = [result for result in results if can_save(result)]
     if not keepable:
         return ()
-    if path.exists():
-        document = EvalSetDocument.open(path)
-    elif path.name.endswith(EVAL_SET_SUFFIX):
-        document = create_eval_set(path, path.name.removesuffix(EVAL_SET_SUFFIX))
-    else:
-        raise StoreError(
-            path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"
-        )
+    document = open_or_make_set(path)
     kept: list[str] = []
     for result in keepable:
         taken = {entry.eval_id for entry in document.entries}

@@ -273,7 +273,6 @@ class Converted:
 
 
 def guess_form(path: Path) -> Form:
-    """Guess the form of a file from its name."""
     return "evalset" if path.name.endswith(EVAL_SET_SUFFIXES) else "rows"
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.engine.plan import (
     Plan,
@@ -28,13 +28,9 @@ from workbench.model.text import pluralise
 from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_files import Recorded, RecordedCase
 from workbench.store.files import SESSION, is_running, make_session_mark, real_path
-from workbench.store.history.history import History
+from workbench.store.history.history import LATEST, History
 from workbench.store.history.history_queries import StoredJob, StoredRun, UsedName
 from workbench.store.history.history_schema import SELECTIONS_OPTION
-
-if TYPE_CHECKING:
-    pass
-
 
 # Executions of an earlier run that are scored again, without running agents.
 #
@@ -194,7 +190,6 @@ def _plan_result(
 
 
 def _set_execution(case: PlannedCase, result: CaseResult) -> PlannedCase:
-    """Return the case with the execution of its result."""
     if case.problem is not None or case.is_recorded:
         return replace(case, repeat=result.repeat)
     return replace(case, executed=result.execution, repeat=result.repeat)
@@ -240,8 +235,6 @@ def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object
 
 
 # Resumed runs: the run, its options, and its current results.
-
-LATEST = "latest"
 
 _ASKED = "asked"  # the key of stored options
 _ANSWERS = ("models", "fresh", "record", "record_calls", "record_tools", "replay", "replay_calls", "replay_tools")

@@ -16,13 +16,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 from workbench.engine.plan import PlanError
 from workbench.model.text import one_line, pluralise, shorten
 from workbench.report.bisect_report import Commit
-from workbench.store.errors import make_os_error
+from workbench.store.errors import os_errors
 from workbench.store.files import make_private_folder
 
 _SECONDS = 600  # for one command; a checkout of a large repository takes long
@@ -122,7 +121,6 @@ class Repository:
         return self._read_log("--topo-order", "--reverse", *options, *limits, first_parent=first_parent)
 
     def read_commit(self, commit: str) -> Commit:
-        """Return a commit by its id."""
         return self._read_log("--max-count=1", commit)[0]
 
     def _read_log(self, *arguments: str, first_parent: bool = False) -> list[Commit]:
@@ -297,11 +295,9 @@ class Worktree:
         """The commit that is checked out."""
         self._links: list[Path] = []
         name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-        try:
+        with os_errors("create", _get_cache_folder()):
             folder = _get_cache_folder().resolve() / name
             make_private_folder(folder)
-        except OSError as error:
-            raise make_os_error("create", _get_cache_folder(), error) from error
         # An agent may be named after the folder that it lies in.
         self.top = folder / "worktree" / (repository.top.name or "repository")
         make_private_folder(self.results / ".workbench")
@@ -320,9 +316,7 @@ class Worktree:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -417,10 +411,8 @@ def _is_below(path: str, folder: Path) -> bool:
 
 def _lock(path: Path) -> IO[bytes] | None:
     """Lock a file until it is closed or the process ends; None if another process has locked it."""
-    try:
+    with os_errors("write", path):
         file = path.open("wb")
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
     if sys.platform != "win32":
         import fcntl
 

@@ -21,7 +21,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import RunFinished
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import AgentKind
 from workbench.model.text import redact
 from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history.history import History
@@ -87,7 +87,6 @@ class HistoryRecorder:
         self._replays = False
 
     def begin(self, run: Run) -> None:
-        """Store the start of the run."""
         self._run_id = run.run_id
         self._replays = run.plan.options.judge_replay is not None
         if not run.plan.options.history:
@@ -271,7 +270,7 @@ class HistoryRecorder:
             for name, of_set in results.items():
                 planned = wanted[name]
                 write_adk_results(
-                    _get_folder(planned.target),
+                    planned.target.path / planned.target.location,
                     of_set,
                     config=planned.config,
                     expected={c.key: c.case for c in run.plan.cases if c.case is not None and c.key.eval_set == name},
@@ -317,10 +316,6 @@ def _make_record(run: Run, root: Path) -> RunRecord:
         versions=find_versions(),
         total=plan.total,
     )
-
-
-def _get_folder(target: Target) -> Path:
-    return target.path / target.location
 
 
 # The cases of stored results: rows as they were stored, other cases from the current sets.

@@ -483,7 +483,6 @@ class OpenDocuments:
         return self._look(eval_set).get_status()
 
     def dirty(self) -> tuple[str, ...]:
-        """Return the sets with unsaved edits."""
         return tuple(sorted(name for name, opened in self._open.items() if opened.document.is_dirty))
 
     # Operations on files.
@@ -658,7 +657,6 @@ class OpenDocuments:
         return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
 
     def _name(self, recovery: Recovery) -> str:
-        """Return the name of the set in this project."""
         return make_relative_name(recovery.document, self._root)
 
 

@@ -235,7 +235,6 @@ class PlannedCase:
 
     @property
     def config(self) -> EvalConfig:
-        """The configuration of the criteria."""
         return self.criteria.config
 
     @property
@@ -245,7 +244,6 @@ class PlannedCase:
 
     @property
     def needs_agent(self) -> bool:
-        """Whether an agent has to run."""
         return self.problem is None and not self.is_recorded and self.executed is None
 
     @property

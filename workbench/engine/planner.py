@@ -35,7 +35,7 @@ from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
 from workbench.model.target import AgentKind, ModelMode, Target
-from workbench.model.text import pluralise, shorten, suggest_name
+from workbench.model.text import join_some, pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import ModelPlan
@@ -549,8 +549,7 @@ class Planner:
         if not assumed:
             return generous
         criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
-        shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
-        return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
+        return (f"{join_some(assumed, 3)}: no criteria are configured; using the default ones: {criteria}", *generous)
 
     def _plan_tools(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
         """Plan the tools of each set's agent. Raises PlanError with all problems."""
@@ -618,8 +617,7 @@ class Planner:
 
     def _find_set_errors(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
         """Return errors in the file of a set, without those that stop cases: their results report these."""
-        entry = self._entries[name]
-        if self._get_target(entry).kind is AgentKind.RECORDED:
+        if self._is_recorded(self._entries[name]):
             return self._recorded(name).problems
         document = self._open_document(name)
         errors = [error for error in document.errors if not error.stops_case]
@@ -634,30 +632,26 @@ class Planner:
         entry = self._entries[name]
         if entry.address is not None:
             return Quarantines({})
-        is_recorded = entry.target is not None and self._project.targets[entry.target].kind is AgentKind.RECORDED
-        return read_quarantines(
-            self._project.root / name,
-            cases_of=self.cases_by_name(name),
-            document=None if is_recorded else self._open_document(name),
-        )
+        document = None if self._is_recorded(entry) else self._open_document(name)
+        return read_quarantines(self._project.root / name, cases_of=self.cases_by_name(name), document=document)
 
     @property
     def root(self) -> Path:
-        """The root folder of the project."""
         return self._project.root
 
     @property
     def eval_sets(self) -> frozenset[str]:
-        """The names of the eval sets."""
         return frozenset(self._entries)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """Map the possible names of cases to the cases of a set. Raises PlanError and StoreError."""
         entry = self._entries.get(eval_set)
-        target = None if entry is None or entry.target is None else self._project.targets[entry.target]
-        if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
+        if entry is not None and self._is_recorded(entry):
             return _index_by_name(self._recorded(eval_set).cases)
         return _index_by_name(self._open_document(eval_set).entries)
+
+    def _is_recorded(self, entry: EvalSetEntry) -> bool:
+        return entry.target is not None and self._project.targets[entry.target].kind is AgentKind.RECORDED
 
     def _get_target(self, entry: EvalSetEntry) -> Target:
         if entry.target is None:

@@ -97,7 +97,6 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
 
 
 def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
-    """Make the entry of a selected set."""
     entry = EvalSetEntry(
         path=real_path(path),
         relative=make_relative_name(real_path(path), root),

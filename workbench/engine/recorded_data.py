@@ -119,28 +119,32 @@ class Recordings:
         """
         if is_dataset_name(eval_set) or is_address(eval_set):
             return True
-        entry = None if eval_set.endswith(EVAL_SET_SUFFIXES) else self._entry(eval_set)
-        target = None if entry is None or entry.target is None else self._project().targets[entry.target]
-        if entry is None or target is None or target.kind is not AgentKind.RECORDED or target.location:
+        found = None if eval_set.endswith(EVAL_SET_SUFFIXES) else self._find_recorded(eval_set)
+        if found is None or found[1].location:
             return False
-        stamp = read_signature(entry.path)
+        path = found[0].path
+        stamp = read_signature(path)
         known = self._are_rows.get(eval_set)
         if known is None or known[0] != stamp:
-            known = self._are_rows[eval_set] = stamp, is_dataset(entry.path)
+            known = self._are_rows[eval_set] = stamp, is_dataset(path)
         return known[1]
 
     def _find(self, eval_set: str) -> tuple[EvalSetEntry, Target]:
-        entry = self._entry(eval_set)
-        target = None if entry is None or entry.target is None else self._project().targets[entry.target]
-        if entry is None or target is None or target.kind is not AgentKind.RECORDED:
+        found = self._find_recorded(eval_set)
+        if found is None:
             raise StoreError(
                 self._project().root / eval_set,
                 "has recorded sessions: list it under eval_sets of a target of kind recorded",
             )
-        return entry, target
+        return found
 
-    def _entry(self, eval_set: str) -> EvalSetEntry | None:
-        return next((entry for entry in self._project().eval_sets if entry.relative == eval_set), None)
+    def _find_recorded(self, eval_set: str) -> tuple[EvalSetEntry, Target] | None:
+        """Return a set and its target; None if that is not a recorded one."""
+        project = self._project()
+        entry = next((entry for entry in project.eval_sets if entry.relative == eval_set), None)
+        target = None if entry is None or entry.target is None else project.targets[entry.target]
+        is_recorded = target is not None and target.kind is AgentKind.RECORDED
+        return (entry, target) if entry is not None and target is not None and is_recorded else None
 
 
 def _stamp(entry: EvalSetEntry, target: Target) -> _Stamp:

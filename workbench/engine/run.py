@@ -72,7 +72,6 @@ class EventLog(Generic[E]):
 
     @property
     def event_count(self) -> int:
-        """The number of events in memory."""
         return len(self._events)
 
     async def events(self) -> AsyncIterator[E]:
@@ -170,7 +169,6 @@ class Verdict(NamedTuple):
 
 
 def make_verdict(result: CaseResult) -> Verdict:
-    """Return the part of a result that counts in a summary."""
     failure = None if result.failure is None else result.failure.kind
     scores, has_missing = _list_scores(result.metrics), has_missing_samples(result.metrics)
     return Verdict(result.status, failure, scores, has_missing, result.is_quarantined, result.case)
@@ -398,7 +396,6 @@ class Run:
             return [kept.result for kept in self._list_entries() if kept.result is not None]
 
     def summary(self) -> RunSummary:
-        """Return the summary so far."""
         with self._lock:
             if self._counted is None:
                 self._counted = summarise(kept.verdict for kept in self._list_entries())
@@ -407,7 +404,6 @@ class Run:
 
     @property
     def exit_status(self) -> int:
-        """The exit status of a command for this run (see `exit_status`)."""
         return exit_status(
             self.summary(),
             interrupted=self.interrupted,

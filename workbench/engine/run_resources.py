@@ -68,7 +68,6 @@ class Judges:
         return self._models[key]
 
     async def close(self) -> None:
-        """Close connections and the cache."""
         models, self._models = list(self._models.values()), {}
         await asyncio.gather(*(each.close() for each in models))
         await self._cache.close()
@@ -256,7 +255,6 @@ class Hosts:
                 host.prepare(cases=count)
 
     async def close(self) -> None:
-        """Close every host."""
         hosts, self._hosts = list(self._hosts.values()), {}
         await asyncio.gather(*(host.close() for host in hosts))
         cluster, self._cluster = self._cluster, None
@@ -278,7 +276,6 @@ class EngineThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[..., object], *args: Any) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from weakref import proxy
 
 from workbench.agents.agent_host import AgentHost, LeftByAgents
@@ -89,7 +89,6 @@ def drop_dependencies(result: CaseResult) -> CaseResult:
 def make_finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
-    """Make the event for a job that ended."""
     return _finished(
         {
             "case": key.case,
@@ -108,7 +107,6 @@ def make_finished_event(
 def make_unexecuted_result(
     planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
 ) -> CaseResult:
-    """Make the result of a job without an execution."""
     facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
     facts["quarantine"] = planned.current_quarantine
     if failure is not None:  # without a failure, nothing is shown
@@ -127,26 +125,10 @@ _LONG_SECONDS = 0.2
 Ended = tuple[JobKey, PlannedCase, CaseResult]
 
 
-class ResultRecorder(Protocol):
-    """Stores results persistently. It reports once if they cannot be stored."""
-
-    def begin(self, run: Run) -> None: ...
-
-    def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
-
-    def keep(self, results: Sequence[Ended]) -> Sequence[bool]:
-        """Store results; return for each whether it is stored."""
-
-    def end(self, run: Run, finished: RunFinished) -> None: ...
-
-    def tidy(self) -> None:
-        """Clean up after the run. The last call."""
-
-
 class ResultBuffer:
     """The results of one run until they are stored. Used on the engine's loop."""
 
-    def __init__(self, run: Run, recorder: ResultRecorder) -> None:
+    def __init__(self, run: Run, recorder: HistoryRecorder) -> None:
         self._run = run
         self._recorder = recorder
         self._ended: list[Ended] = []
@@ -267,7 +249,7 @@ class Runner:
         *,
         host_of: Callable[[Target], AgentHost],
         services_of: Callable[[Target], MetricServices],
-        recorder: ResultRecorder,
+        recorder: HistoryRecorder,
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
@@ -440,7 +422,6 @@ class Runner:
         self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
-        """See Run.cancel."""
         if job is None:
             self._run.interrupted = self._run.interrupted or bool(self._recordings or self._waiting or self._running)
             self._to_run_again.clear()
@@ -455,7 +436,6 @@ class Runner:
         self._fill_lanes()
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
-        """See Run.requeue."""
         for key in jobs:
             if key in self._running:
                 self._to_run_again.add(key)

@@ -319,7 +319,6 @@ def _tidy(schema: Schema) -> None:
 
 
 def _adk_types_below(*names: str) -> dict[str, AdkType]:
-    """Return types of ADK and all types below them, by name."""
     found: dict[str, AdkType] = {}
 
     def visit(name: str) -> None:

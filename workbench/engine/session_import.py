@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,11 @@ from workbench.store.datasets.dataset_files import (
 )
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, Dataset
 from workbench.store.datasets.message_rows import describe_kind, is_messages
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import make_new_set_content
 from workbench.store.evalsets.quarantine import digest_messages
-from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, find_special_kind, make_stamp, read_bytes, real_path
+from workbench.store.files import decode_utf8, find_special_kind, make_stamp, read_bytes, real_path
 
 # Which sessions
 
@@ -122,8 +122,7 @@ def get_first_message(session: SourceSession) -> str:
 def _list_texts(session: SourceSession) -> Iterator[str]:
     for turn in session.turns:
         yield turn.user_content.text()
-        if turn.final_response is not None:
-            yield turn.final_response.text()
+        yield turn.response_text() or ""
 
 
 # Sources: the kind of a file is recognised by its content
@@ -170,12 +169,8 @@ def open_sources(paths: Iterable[Path]) -> list[SourceFile]:
     traced = [source for source in sources if source.steps]
     steps = [step for source in traced for step in source.steps]
     for number, source in enumerate(traced):
-        source.read = _make_reader(steps if number == 0 else ())
+        source.read = _make_reader(partial(build_sessions, steps if number == 0 else ()))
     return sources
-
-
-def _make_reader(steps: Sequence[TraceStep]) -> Callable[[SessionFilter], Iterator[SourceSession]]:
-    return lambda _: _sort_sessions(build_sessions(steps))
 
 
 def open_source(path: Path) -> SourceFile:
@@ -208,11 +203,8 @@ def open_source(path: Path) -> SourceFile:
 
 
 def _read_start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(16)
-    except OSError as error:
-        raise make_os_error("read", path, error) from error
+    with os_errors("read", path), path.open("rb") as file:
+        return file.read(16)
 
 
 def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:
@@ -269,18 +261,16 @@ def _recognise(path: Path, documents: Sequence[Any]) -> SourceFile:
     if not items:
         raise StoreError(path, found="no sessions", expected=_EXPECTED)
     if is_adk_session(first):
-        return _make_source(path, "sessions of ADK", lambda: _read_exported(path, items))
+        return SourceFile(path, "sessions of ADK", _make_reader(lambda: _read_exported(path, items)))
     if is_otlp(first):
         steps, problems = read_otlp_steps(items)
         if problems and not steps:
             raise StoreError(path, problems[0])
-        return SourceFile(path, "OpenTelemetry traces", _make_reader(steps), notes=[*problems], steps=steps)
+        return _make_traces(path, "OpenTelemetry traces", steps, notes=problems)
     if any(map(is_langsmith, items)):
-        steps = read_langsmith_steps(items)
-        return SourceFile(path, "runs of LangSmith", _make_reader(steps), steps=steps)
+        return _make_traces(path, "runs of LangSmith", read_langsmith_steps(items))
     if any(map(is_langfuse, items)):
-        steps = read_langfuse_steps(items)
-        return SourceFile(path, "traces of Langfuse", _make_reader(steps), steps=steps)
+        return _make_traces(path, "traces of Langfuse", read_langfuse_steps(items))
     if is_messages(items):
         return _open_messages(path, dataset_from_rows([{ID: path.stem, MESSAGES: items}], name=str(path)))
     if isinstance(first, Mapping) and not _CASES.isdisjoint(first):
@@ -324,14 +314,13 @@ def _list_items(documents: Sequence[Any]) -> list[Any]:
 _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
-def _make_source(path: Path, kind: str, read: Callable[[], Iterable[SourceSession]]) -> SourceFile:
-    """Make a source of which everything is in memory."""
-    return SourceFile(path, kind, lambda _: _sort_sessions(read()))
+def _make_traces(path: Path, kind: str, steps: Sequence[TraceStep], notes: Sequence[str] = ()) -> SourceFile:
+    return SourceFile(path, kind, _make_reader(partial(build_sessions, steps)), notes=[*notes], steps=steps)
 
 
-def _sort_sessions(sessions: Iterable[SourceSession]) -> Iterator[SourceSession]:
-    """Yield the newest session first; those without a time come last."""
-    return iter(sorted(sessions, key=_get_time, reverse=True))
+def _make_reader(read: Callable[[], Iterable[SourceSession]]) -> Callable[[SessionFilter], Iterator[SourceSession]]:
+    """Return what yields sessions that are in memory: the newest first, those without a time last."""
+    return lambda _: iter(sorted(read(), key=_get_time, reverse=True))
 
 
 def _get_time(session: SourceSession) -> datetime:
@@ -370,7 +359,7 @@ def _open_messages(path: Path, dataset: Dataset) -> SourceFile:
             if broken.problems:
                 yield SourceSession(id=name, problem=str(broken.problems[0]))
 
-    return _make_source(path, "lists of messages", read)
+    return SourceFile(path, "lists of messages", _make_reader(read))
 
 
 def find_sessions(
@@ -530,21 +519,6 @@ class ImportedSession:
     eval_id: str | None
     is_added: bool
     redactions: tuple[Redaction, ...] = ()
-
-
-def open_target(path: Path) -> EvalSetDocument:
-    """Open an eval set, or make a new one that its first save creates. Raises StoreError."""
-    if path.exists():
-        document = EvalSetDocument.open(path)
-        document.refuse_broken_json()
-        return document
-    if not path.name.endswith(EVAL_SET_SUFFIX):
-        raise StoreError(
-            path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"
-        )
-    if not path.parent.is_dir():
-        raise StoreError(path, f"cannot create it: there is no folder {path.parent}")
-    return EvalSetDocument(path, make_new_set_content(path, path.name.removesuffix(EVAL_SET_SUFFIX)), None)
 
 
 def keep_sessions(

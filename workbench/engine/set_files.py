@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -151,21 +152,16 @@ def keep_case(document: EvalSetDocument, data: Mapping[str, Any], *, after: Case
 
 def suggest_small_id(case: CaseKey, taken: Container[str]) -> str:
     """Return a free id for the smaller variant of a case, without control characters that its id may have."""
-    name = neutralise(case.eval_id).replace("\n", " ").strip()
-    eval_id = f"{name}-small"
-    number = 2
-    while eval_id in taken:
-        eval_id, number = f"{name}-small-{number}", number + 1
-    return eval_id
+    name = neutralise(case.eval_id).replace("\n", " ").strip() + "-small"
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(eval_id for eval_id in chain([name], numbered) if eval_id not in taken)
 
 
 def insert_small_case(document: EvalSetDocument, data: Mapping[str, Any], eval_id: str, *, after: CaseKey) -> None:
     """Insert a case behind the original one; if the set does not have that, as the last one. Raises StoreError."""
-    places = [
-        each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
-    ]
+    place = _places(document).get((after.eval_id, after.occurrence))
     name = find_key(data, "eval_id", free=False) or "eval_id"
-    document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
+    document.insert_case(len(document) if place is None else place + 1, {**data, name: eval_id})
 
 
 # Merge of edits with a changed file, if they concern different cases.
@@ -319,19 +315,15 @@ def _around_cases(ours: EvalSetDocument, theirs: EvalSetDocument) -> Iterator[Ve
 def _cases(
     ours: EvalSetDocument, theirs: EvalSetDocument, differences: tuple[CaseDifference, ...]
 ) -> Iterator[VersionPart]:
-    mine, other = _indices(ours), _indices(theirs)
+    mine, other = _places(ours), _places(theirs)
     for difference in differences[:MOST_PARTS]:
         if difference.how != "moved":
-            key = difference.eval_id, difference.occurrence
+            key = _key(difference)
             yield VersionPart(
                 title=difference.eval_id,
                 ours=ours.case_text(mine[key]) if key in mine else None,
                 theirs=theirs.case_text(other[key]) if key in other else None,
             )
-
-
-def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
-    return {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
 
 
 # Validation of files, including metrics and agents.

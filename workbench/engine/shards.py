@@ -26,7 +26,7 @@ from workbench.model.run_events import RunSummary
 from workbench.model.text import pluralise
 from workbench.report.comparison import describe_criteria_changes
 from workbench.report.run_report import duration_text
-from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
+from workbench.store.errors import DamagedFile, StoreError, os_errors, shown_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunRecord, StoredRun, StoredScores
 from workbench.store.history.history_schema import SHARD_OPTION, get_history_path
@@ -185,13 +185,11 @@ def _open_part(path: Path, folder: Path, opened: ExitStack) -> StoredShard:
         what = f"there is no {_FILE} in this folder" if path.is_dir() else "there is no such file or folder"
         raise StoreError(path, f"{what}, expected the .workbench folder that a shard has written")
     target = get_history_path(folder)
-    try:
+    with os_errors("read", file):
         target.parent.mkdir(parents=True)
         for suffix in ("", "-wal"):  # a process that was killed leaves its last results in the second file
             if (source := file.with_name(file.name + suffix)).is_file():
                 shutil.copyfile(source, target.with_name(target.name + suffix))
-    except OSError as error:
-        raise make_os_error("read", file, error) from error
     try:
         history = opened.enter_context(History.open(folder))
         runs = history.runs(_RUNS_SEARCHED)

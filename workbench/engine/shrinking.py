@@ -17,7 +17,16 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
-from workbench.engine.case_variants import CaseData, CaseExecutor, Interrupted, Variant
+from workbench.engine.case_variants import (
+    ERRORS_IN_A_ROW,
+    AgentFailed,
+    BudgetUsedUp,
+    CaseData,
+    CaseExecutor,
+    Variant,
+    explain_end,
+    run_search,
+)
 from workbench.engine.plan import PlanError
 from workbench.metrics.trajectory import forgives_difference
 from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
@@ -561,21 +570,8 @@ def explain_untried(found: Shrunk) -> str:
     """Explain which parts were not tried to the end, and why; empty if all were."""
     if found.outcome is not CandidateOutcome.SAME or not found.untried:
         return ""
-    reason = "interrupted" if found.is_interrupted else "the budget was used up"
-    if found.error:
-        reason = "the smallest case ends in ERROR now, too"
+    reason = explain_end("the smallest case", is_interrupted=found.is_interrupted, error=found.error)
     return f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
-
-
-class _BudgetUsedUp(Exception):
-    """No execution is left."""
-
-
-class _AgentFailed(Exception):
-    """The smallest case, which failed without an error before, ends in ERROR now."""
-
-
-_ERRORS_IN_A_ROW = 3  # after which the smallest case is executed again, then after twice as many
 
 
 @dataclass(kw_only=True)
@@ -597,28 +593,17 @@ class Shrinker:
     _tried: dict[CasePart, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
     _errors: list[str] = field(default_factory=list)  # the newest candidates, if they ended in ERROR
-    _next_check: int = _ERRORS_IN_A_ROW
+    _next_check: int = ERRORS_IN_A_ROW
 
     def shrink(self) -> Shrunk:
         """Shrink the case. Raises PlanError for unknown criteria.
 
         Another call continues after an interruption or an error, or with a larger budget.
         """
-        original = self.executor.data
         if self._outcome is None:
-            self._smallest = original
-            self._turns: Sequence[int] = range(len(_get_turns(original)))
-        is_interrupted, problem = False, ""
-        try:
-            self._outcome = self._outcome or self._execute_original(original)
-            if self._outcome is CandidateOutcome.SAME:
-                self._shrink_parts()
-        except _BudgetUsedUp:
-            pass
-        except Interrupted:
-            is_interrupted = True
-        except _AgentFailed as error:
-            problem = str(error)
+            self._smallest = self.executor.data
+            self._turns: Sequence[int] = range(len(_get_turns(self._smallest)))
+        is_interrupted, problem = run_search(self._search)
         return self.make_result(is_interrupted=is_interrupted, error=problem)
 
     def make_result(self, *, is_interrupted: bool, error: str = "") -> Shrunk:
@@ -638,8 +623,14 @@ class Shrinker:
             changed_files=self.executor.changed_files,
         )
 
-    def _execute_original(self, data: CaseData) -> CandidateOutcome:
+    def _search(self) -> None:
+        self._outcome = self._outcome or self._execute_original()
+        if self._outcome is CandidateOutcome.SAME:
+            self._shrink_parts()
+
+    def _execute_original(self) -> CandidateOutcome:
         """Execute the case itself, all its repeats: they must all fail in the same way."""
+        data = self.executor.data
         self.announce("the case itself")
         started = time.monotonic()
         first = self._execute(data, 0)
@@ -717,11 +708,11 @@ class Shrinker:
         if outcome is CandidateOutcome.ERROR:
             self._check_agent(data)
         else:
-            self._errors, self._next_check = [], _ERRORS_IN_A_ROW
+            self._errors, self._next_check = [], ERRORS_IN_A_ROW
         return outcome
 
     def _check_agent(self, data: CaseData) -> None:
-        """Execute the smallest case again after some errors in a row. Raises _AgentFailed if it ends in ERROR, too.
+        """Execute the smallest case again after some errors in a row. Raises AgentFailed if it ends in ERROR, too.
 
         Then the errors say nothing about the candidates, and another search tries them again.
         """
@@ -734,13 +725,12 @@ class Shrinker:
         if self.test.classify(variant) is CandidateOutcome.ERROR:
             for name in self._errors:
                 del self._known[name]
-            self._errors, self._next_check = [], _ERRORS_IN_A_ROW
-            failure = variant.result.failure
-            raise _AgentFailed("a criterion has no score" if failure is None else failure.message)
+            self._errors, self._next_check = [], ERRORS_IN_A_ROW
+            raise AgentFailed(variant.result)
 
     def _execute(self, data: CaseData, repeat: int, *, replays: bool = True) -> Variant:
         if self._executions >= self.budget:
-            raise _BudgetUsedUp
+            raise BudgetUsedUp
         self._executions += 1
         return self.executor.execute(data, repeat=repeat, instructions={}, replays=replays)
 

@@ -39,6 +39,7 @@ from workbench.store.datasets.message_rows import (
     parse_text,
     read_messages,
 )
+from workbench.store.json.json_path import get_spelled
 
 # Steps: the spans of all sources in one form
 
@@ -63,11 +64,6 @@ class TraceStep:
     def kind(self) -> str:
         """The kind of the step: model, tool, agent or other."""
         return str(self.span["kind"])
-
-    @property
-    def has_messages(self) -> bool:
-        """True if the step has messages of a conversation."""
-        return bool(self.messages)
 
 
 NO_CONTENT = (
@@ -118,7 +114,7 @@ def _make_otlp_step(span: OtlpSpan) -> TraceStep:
     for own, common in (("tool_call_args", "gen_ai.tool.call.arguments"), ("tool_response", "gen_ai.tool.call.result")):
         if common not in attributes and f"gcp.vertex.agent.{own}" in attributes:
             attributes[common] = attributes[f"gcp.vertex.agent.{own}"]
-    messages, replies = _find_span_messages(span)
+    messages, replies = next((found for found in _iter_span_messages(span) if found[0]), ([], []))
     return TraceStep(
         trace_id=span.trace_id,
         span=convert_span(
@@ -148,28 +144,21 @@ def _get_first(attributes: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((str(attributes[name]) for name in names if attributes.get(name)), "")
 
 
-def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
-    """Return the messages and replies of a span, in the newest convention that it uses."""
+def _iter_span_messages(span: OtlpSpan) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield the messages and replies that a span has in each convention, the newest first."""
     holders = [span.attributes, *(attributes for _, attributes in span.events)]
-    for asked, replied in (
-        ("gen_ai.input.messages", "gen_ai.output.messages"),
-        ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"),
-    ):
-        messages = next((found for each in holders if (found := find_messages(each.get(asked)))), [])
-        if messages:
-            replies = next((found for each in holders if (found := find_messages(each.get(replied)))), [])
-            return [_REMARK if _is_context(each) else each for each in messages], replies
-    messages, replies = _read_indexed(span.attributes)
-    if messages:
-        return messages, replies
-    messages, replies = _read_events(span.events)
-    if messages:
-        return messages, replies
-    for asked, replied in (("gen_ai.prompt", "gen_ai.completion"), ("input.value", "output.value")):
-        messages = next((found for each in holders if (found := find_messages(each.get(asked)))), [])
-        if messages:
-            return messages, next((found for each in holders if (found := find_messages(each.get(replied)))), [])
-    return [], []
+
+    def find(key: str) -> list[Any]:
+        return next((found for each in holders if (found := find_messages(each.get(key)))), [])
+
+    messages = [*find("gen_ai.input.messages")]
+    yield [_REMARK if _is_context(each) else each for each in messages], find("gen_ai.output.messages")
+    messages = find("gcp.vertex.agent.llm_request")
+    yield [_REMARK if _is_context(each) else each for each in messages], find("gcp.vertex.agent.llm_response")
+    yield _read_indexed(span.attributes)
+    yield _read_events(span.events)
+    yield find("gen_ai.prompt"), find("gen_ai.completion")
+    yield find("input.value"), find("output.value")
 
 
 def _is_context(message: Any) -> bool:
@@ -202,16 +191,16 @@ def _read_indexed(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         found[side][number]["tool_calls"] = [by_number[place] for place in sorted(by_number)]
     for (side, number), by_place in texts.items():
         found[side][number].setdefault("content", "\n".join(str(by_place[place]) for place in sorted(by_place)))
-    default = {"input": "user", "output": "assistant"}
-    return (
-        [{"role": default["input"], "content": None, **found["input"][number]} for number in sorted(found["input"])],
-        [{"role": default["output"], "content": None, **found["output"][number]} for number in sorted(found["output"])],
+    messages, replies = (
+        [{"role": role, "content": None, **found[side][number]} for number in sorted(found[side])]
+        for side, role in (("input", "user"), ("output", "assistant"))
     )
+    return messages, replies
 
 
 def _parse_content(value: Any) -> Any:
     """Return a content; parts that are not text are recorded as JSON text of a list."""
-    parsed = parse_text(value) if isinstance(value, str) else value
+    parsed = parse_text(value)
     is_parts = isinstance(parsed, list) and all(isinstance(each, Mapping) and "type" in each for each in parsed)
     return parsed if is_parts else value
 
@@ -230,8 +219,7 @@ def _read_events(events: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[
 
 def _read_event(attributes: Mapping[str, Any], role: str) -> dict[str, Any]:
     message = {"role": role, "content": attributes.get("content")}
-    calls = attributes.get("tool_calls")
-    calls = parse_text(calls) if isinstance(calls, str) else calls
+    calls = parse_text(attributes.get("tool_calls"))
     if isinstance(calls, list):
         message["tool_calls"] = calls
     if role == "tool":
@@ -253,9 +241,9 @@ def is_langfuse(item: Any) -> bool:
     if isinstance(item.get("traces"), list):
         return True
     has_trace_fields = "timestamp" in item and {"input", "output"}.intersection(item)
-    names_session = any(_get(item, name) for name in ("session_id", "user_id", "html_path", "project_id"))
-    names_session = names_session or _get(item, "observation_count") is not None  # the table of traces, as exported
-    return bool(_get(item, "trace_id") and _get(item, "start_time") and "type" in item) or bool(
+    names_session = any(get_spelled(item, name) for name in ("session_id", "user_id", "html_path", "project_id"))
+    names_session = names_session or get_spelled(item, "observation_count") is not None  # as exported
+    return bool(get_spelled(item, "trace_id") and get_spelled(item, "start_time") and "type" in item) or bool(
         has_trace_fields and "id" in item and names_session
     )
 
@@ -269,11 +257,11 @@ def read_langfuse_steps(items: Iterable[Any]) -> list[TraceStep]:
         if isinstance(item.get("traces"), list):
             for trace in item["traces"]:
                 if isinstance(trace, Mapping):
-                    steps += _read_trace({**trace, "session_id": _get(trace, "session_id") or item.get("id")})
+                    steps += _read_trace({**trace, "session_id": get_spelled(trace, "session_id") or item.get("id")})
         elif isinstance(item.get("trace"), Mapping):
             steps += _read_trace({**item["trace"], "observations": item.get("observations")})
-        elif _get(item, "trace_id"):
-            steps.append(_make_observation_step(item, str(_get(item, "trace_id")), item))
+        elif get_spelled(item, "trace_id"):
+            steps.append(_make_observation_step(item, str(get_spelled(item, "trace_id")), item))
         else:
             steps += _read_trace(item)
     return steps
@@ -294,16 +282,16 @@ def _make_observation_step(item: Mapping[str, Any], trace_id: str, trace: Mappin
     return _make_step(
         trace_id=trace_id,
         span_id=str(item.get("id")),
-        parent=_get(item, "parent_observation_id"),
+        parent=get_spelled(item, "parent_observation_id"),
         kind=_OBSERVATION_KINDS.get(str(item.get("type")).upper(), "other"),
         name=str(item.get("name") or ""),
-        times=(_get(item, "start_time"), _get(item, "end_time")),
+        times=(get_spelled(item, "start_time"), get_spelled(item, "end_time")),
         asked=item.get("input"),
         replied=item.get("output"),
-        error=(_get(item, "status_message") or "error") if item.get("level") == "ERROR" else None,
-        session=str(_get(trace, "session_id") or ""),
-        user=str(_get(trace, "user_id") or ""),
-        app=str(_get(trace, "trace_name") or trace.get("name") or ""),
+        error=(get_spelled(item, "status_message") or "error") if item.get("level") == "ERROR" else None,
+        session=str(get_spelled(trace, "session_id") or ""),
+        user=str(get_spelled(trace, "user_id") or ""),
+        app=str(get_spelled(trace, "trace_name") or trace.get("name") or ""),
     )
 
 
@@ -320,14 +308,13 @@ def is_langsmith(item: Any) -> bool:
 
 
 def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
-    """Return the steps of runs of LangSmith."""
     steps: list[TraceStep] = []
     pending = [item for item in items if is_langsmith(item)]
     while pending:
         run = pending.pop()
         children = run.get("child_runs")
         pending += [child for child in children if is_langsmith(child)] if isinstance(children, list) else []
-        extra = _parse_field(run.get("extra"))
+        extra = parse_text(run.get("extra"))
         metadata = extra.get("metadata") if isinstance(extra, Mapping) else None
         known = metadata if isinstance(metadata, Mapping) else {}
         steps.append(
@@ -340,7 +327,7 @@ def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
                 times=(run.get("start_time"), run.get("end_time")),
                 asked=_read_inputs(run),
                 error=run.get("error"),
-                replied=_unwrap_result(_parse_field(run.get("outputs"))),
+                replied=_unwrap_result(parse_text(run.get("outputs"))),
                 session=_get_first(known, _THREADS),
                 user=_get_first(known, ("user_id", "ls_user_id")),
                 app="" if run.get("parent_run_id") else str(run.get("name") or ""),
@@ -351,7 +338,7 @@ def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
 
 def _read_inputs(run: Mapping[str, Any]) -> Any:
     """Return the inputs of a run. LangChain records those of a tool as the text of an object, in JSON or Python."""
-    inputs = _parse_field(run.get("inputs"))
+    inputs = parse_text(run.get("inputs"))
     text = inputs.get("input") if isinstance(inputs, Mapping) and len(inputs) == 1 else None
     if run["run_type"] != "tool" or not isinstance(text, str):
         return inputs
@@ -366,10 +353,6 @@ def _unwrap_result(outputs: Any) -> Any:
     """Return the result of a tool of LangChain, which is a message in an object; all other outputs unchanged."""
     output = outputs.get("output") if isinstance(outputs, Mapping) and len(outputs) == 1 else None
     return output["content"] if isinstance(output, Mapping) and output.get("type") == "tool" else outputs
-
-
-def _parse_field(value: Any) -> Any:
-    return parse_text(value) if isinstance(value, str) else value
 
 
 def _make_step(
@@ -400,8 +383,8 @@ def _make_step(
             "start": began,
             "end": began if end is None else end.timestamp(),
             "error": str(error) if error else None,
-            "request": _parse_field(asked),
-            "response": _parse_field(replied),
+            "request": parse_text(asked),
+            "response": parse_text(replied),
             "attributes": {"gen_ai.operation.name": "invoke_agent"} if kind == "agent" else {},
         },
         session=session,
@@ -411,14 +394,6 @@ def _make_step(
         replies=find_messages(replied) if kind != "tool" else [],
         texts=(find_text(asked, PROMPT_KEYS), find_text(replied, REPLY_KEYS)) if kind != "tool" else (None, None),
     )
-
-
-def _get(data: Mapping[str, Any], name: str) -> Any:
-    """Return a value by its name in snake case, which APIs write in camel case."""
-    if name in data:
-        return data[name]
-    first, *rest = name.split("_")
-    return data.get(first + "".join(word.capitalize() for word in rest))
 
 
 # From steps to sessions
@@ -514,7 +489,7 @@ def _split_invocations(trace: Sequence[TraceStep]) -> list[list[TraceStep]]:
     invocations: list[list[TraceStep]] = []
     last: str | None = None
     for group in groups.values():
-        spoken = [turns for step in group if step.has_messages and (turns := read_messages(step.messages).turns)]
+        spoken = [turns for step in group if step.messages and (turns := read_messages(step.messages).turns)]
         if not spoken:
             continue
         prompt = spoken[-1][-1].prompt
@@ -539,9 +514,7 @@ def _walk_up(step: TraceStep, by_id: Mapping[str, TraceStep]) -> Iterator[TraceS
 def _read_invocation(steps: Sequence[TraceStep]) -> list[MessageTurn]:
     """Return the turns that an invocation shows: earlier ones as its messages have them, and its own as the last."""
     by_id = {step.span["id"]: step for step in steps}
-    models = [
-        step for step in steps if step.kind == "model" and step.has_messages and read_messages(step.messages).turns
-    ]
+    models = [step for step in steps if step.kind == "model" and step.messages and read_messages(step.messages).turns]
     if not models:
         turns = _read_outermost(steps)
         if turns:
@@ -574,7 +547,7 @@ def _read_models(
     said = [
         text
         for step, reply in replies
-        if not _is_in_tool(step, by_id)
+        if not any(each.kind == "tool" for each in _walk_up(step, by_id))
         for text in (*reply.said, *([reply.answer] if reply.answer else ()))
     ]
     if turn.answer in said:
@@ -603,11 +576,11 @@ _OTHER_CALLS = "the model also got other messages, which seem to be no part of t
 def _read_shown(steps: Sequence[TraceStep]) -> _Shown:
     """Return the prompt and the answer of the outermost step that is neither a model nor a tool."""
     for step in steps:
-        if step.kind in ("model", "tool") or not (step.has_messages or step.texts[0]):
+        if step.kind in ("model", "tool") or not (step.messages or step.texts[0]):
             continue
         prompt, answer = step.texts
         try:
-            if step.has_messages and (turns := read_messages(step.messages).turns):
+            if step.messages and (turns := read_messages(step.messages).turns):
                 prompt = turns[-1].prompt
             if step.replies and (turns := read_messages(step.replies).turns):
                 answer = turns[-1].answer
@@ -668,19 +641,15 @@ def _gives(step: TraceStep, answer: str) -> bool:
     return bool(step.replies) and read_messages(step.replies).turns[-1].answer == answer
 
 
-def _is_in_tool(step: TraceStep, by_id: Mapping[str, TraceStep]) -> bool:
-    return any(each.kind == "tool" for each in _walk_up(step, by_id))
-
-
 def _read_outermost(steps: Sequence[TraceStep]) -> list[MessageTurn]:
     """Return the turns of an invocation whose model calls have no messages: what went into its outermost step.
 
     Its input and output do not show whether tools were called in between.
     """
     for step in steps:
-        if not step.has_messages and step.texts[0] is None:
+        if not step.messages and step.texts[0] is None:
             continue
-        if step.has_messages:
+        if step.messages:
             asked, replied = (read_messages(each).turns for each in (step.messages, step.replies))
             # The state that a graph returns has all messages, also those that it got, unless it removes old ones.
             is_state = bool(asked and replied) and None is not replied[-1].prompt == asked[-1].prompt

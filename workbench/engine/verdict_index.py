@@ -249,7 +249,6 @@ class Verdicts:
                     self._left.add(_find_left_files(each, stored))
 
     def has_status(self, status: CaseStatus) -> bool:
-        """True if any verdict has this status."""
         with self._lock:
             return any(each.job.status is status for known in self._by_asked.values() for each in known)
 
@@ -284,11 +283,9 @@ class Verdicts:
             return self._sets.get(number, _NOTHING)
 
     def has_set(self, number: int) -> bool:
-        """Whether a set is still known."""
         return number in self._sets
 
     def row(self, number: int) -> Dependency:
-        """Return a row by its number."""
         return self._rows[number]
 
     @property
@@ -297,7 +294,6 @@ class Verdicts:
         return len(self._rows)
 
     def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
-        """See `LeftFiles.is_agent_change`."""
         with self._lock:
             return self._left.is_agent_change(path, left=left, now=now, since=since)
 
@@ -313,7 +309,6 @@ class Verdicts:
 
     @property
     def listed_folders(self) -> Collection[str]:
-        """The folders whose listing is a dependency."""
         with self._lock:
             return frozenset(self._listed)
 

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from workbench.agents.agent_host import ToolResponder
@@ -117,9 +116,7 @@ class Workspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -129,7 +126,6 @@ class Workspace:
 
     @property
     def project(self) -> Project:
-        """The targets and eval sets."""
         return self._project
 
     @property
@@ -149,12 +145,10 @@ class Workspace:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the project and of the user."""
         return self._loaded.settings
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems of settings and agents, as messages."""
         return (*self._loaded.problems, *self._project.problems)
 
     def stay_offline(self, is_offline: bool = True) -> None:
@@ -162,7 +156,6 @@ class Workspace:
         self._recorded = self._recordings.read if is_offline else self._recordings.fetch
 
     def find_tool_problems(self) -> Sequence[str]:
-        """Read the files that define simulated tools and find their problems."""
         return find_tool_problems(self._project.targets.values())
 
     def refresh(self) -> None:

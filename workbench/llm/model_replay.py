@@ -19,7 +19,7 @@ from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest,
 from workbench.model.facts import Fact
 from workbench.model.identity import JobKey
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
-from workbench.store.errors import StoreError, make_os_error, shown_path
+from workbench.store.errors import StoreError, make_os_error, os_errors, shown_path
 from workbench.store.model_answers import CallKind, RecordedCalls, Recording, add_recording, sort_recording
 
 if TYPE_CHECKING:
@@ -69,10 +69,8 @@ class RequestRecording:
             with contextlib.suppress(StoreError):  # a block that is cut off: recording its case again replaces it
                 if recording is not None and (found := recording.read(CallKind.JUDGES, name.job, RecordedRequest)):
                     self._recorded_calls[name.job] = found.calls
-        try:
+        with os_errors("write", path):
             path.open("a").close()
-        except OSError as error:
-            raise make_os_error("write", path, error) from error
 
     def wrap(self, ask: Ask) -> Ask:
         """Return `ask` with recording. Replies from the cache are recorded too: a replay has no cache."""

@@ -170,7 +170,6 @@ class KeysRule(CallRule):
         return cls(mode="ignore", arguments=dict.fromkeys(keys, _is_same))
 
     def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any], form: Form) -> bool:
-        """See CallRule."""
         return all(_is_same(_find_value(actual, key), _find_value(expected, key), form) for key in self.arguments)
 
 
@@ -562,15 +561,12 @@ class PythonEquality:
     """Calls compared as in ADK: by name and Python's `==` on the arguments. Absent and empty arguments differ."""
 
     def is_exact(self, turn: Turn) -> bool:
-        """See Pairing."""
         return self._calls(turn.predicted) == self._calls(turn.reference)
 
     def is_in_order(self, turn: Turn) -> bool:
-        """See Pairing."""
         return is_subsequence(self._calls(turn.reference), self._calls(turn.predicted))
 
     def count_matched(self, turn: Turn) -> int:
-        """See Pairing."""
         return count_equal(self._calls(turn.predicted), self._calls(turn.reference))
 
     def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[tuple[str, Any]]:
@@ -588,21 +584,17 @@ class CanonicalEquality:
     """Calls compared by name and canonical arguments."""
 
     def is_exact(self, turn: Turn) -> bool:
-        """See Pairing."""
         predicted, reference = self._keys(turn)
         return predicted == reference
 
     def is_in_order(self, turn: Turn) -> bool:
-        """See Pairing."""
         predicted, reference = self._keys(turn)
         return is_subsequence(reference, predicted)
 
     def count_matched(self, turn: Turn) -> int:
-        """See Pairing."""
         return turn.shared_calls
 
     def count_members(self, turn: Turn) -> Membership:
-        """See MemberPairing."""
         predicted, reference = self._keys(turn)
         in_predicted, in_reference = set(predicted), set(reference)
         return Membership(sum(key in in_reference for key in predicted), sum(key in in_predicted for key in reference))
@@ -615,7 +607,6 @@ class NameEquality(CanonicalEquality):
     """Calls compared by name only."""
 
     def count_matched(self, turn: Turn) -> int:
-        """See Pairing."""
         return count_shared(*self._keys(turn))
 
     def _keys(self, turn: Turn) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
@@ -629,12 +620,10 @@ class RuledArguments:
     rules: ArgumentRules
 
     def is_exact(self, turn: Turn) -> bool:
-        """See Pairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         return len(predicted) == len(reference) and all(map(self.rules.within_time_limit(), predicted, reference))
 
     def is_in_order(self, turn: Turn) -> bool:
-        """See Pairing."""
         return is_fitting_subsequence(turn.reference or (), turn.predicted or (), self.rules.within_time_limit())
 
     def count_matched(self, turn: Turn) -> int:
@@ -644,7 +633,6 @@ class RuledArguments:
         return count_assigned(predicted, reference, self.rules.within_time_limit())
 
     def count_members(self, turn: Turn) -> Membership:
-        """See MemberPairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         _check_pair_count(predicted, reference)
         fits = self.rules.within_time_limit()

@@ -223,7 +223,6 @@ class Turn:
 
     @classmethod
     def from_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
-        """Make a turn that has only calls."""
         turn = cls(expected=None, result=None, is_row=False)
         turn._predicted, turn.reference = predicted, reference
         return turn

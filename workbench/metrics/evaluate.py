@@ -199,14 +199,9 @@ async def judge_by_model(
 
     turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
     scores, end = await asyncio.gather(turns, judge_end())
-    if end is not None and last_index is not None and _is_deduction(end):
+    if end is not None and last_index is not None and end.judgement is not None and end.score != end.judgement.best:
         scores[last_index] = end.model_copy(update={"hint": _END_HINT})
     return build_judged_result(rule, tuple(scores))
-
-
-def _is_deduction(end: InvocationScore) -> bool:
-    """True if the end of the conversation was judged and lowers the score."""
-    return end.judgement is not None and end.score != end.judgement.best
 
 
 def _make_score(score: Score) -> InvocationScore:

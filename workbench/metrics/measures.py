@@ -28,6 +28,7 @@ from workbench.metrics.metric_types import (
     is_number,
 )
 from workbench.model.results import Score, TokenUsage
+from workbench.model.text import join_some
 
 FAMILY = "measure"
 _NOT_FINISHED = Score.undefined("the turn was not finished")
@@ -218,8 +219,7 @@ def _explain_state(actual: Mapping[str, Any] | None, differences: Sequence[Mappi
     unexpected = [str(each["key"]) for each in differences if each["kind"] == "unexpected"]
     if not unexpected:
         return None
-    more = f" and {len(unexpected) - _MOST_KEYS} more" if len(unexpected) > _MOST_KEYS else ""
-    return f"The state has keys that are not expected: {', '.join(unexpected[:_MOST_KEYS])}{more}."
+    return f"The state has keys that are not expected: {join_some(unexpected, _MOST_KEYS)}."
 
 
 def _drop_keys(state: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:

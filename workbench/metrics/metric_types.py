@@ -111,7 +111,6 @@ class Options:
         return {name: value for name in names if (value := self.raw(name)) is not None}
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Read a boolean."""
         value = self.raw(name)
         if isinstance(value, bool):
             return value
@@ -230,8 +229,6 @@ class TextJudge:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseJudge:
-    """Scores the case as a whole."""
-
     name: str
     score: Callable[[CaseView], CaseScore]
 
@@ -347,8 +344,6 @@ Prepare = Callable[[Options], Sequence[Judge]]
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A metric that can judge."""
-
     info: MetricInfo
     prepare: Prepare
 
@@ -430,7 +425,6 @@ def build_judged_result(rule: Rule, scores: tuple[InvocationScore, ...]) -> Metr
 
 
 def build_case_result(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
-    """Build the result of a metric that scores the whole case."""
     if details or (score.value is not None and score.value % 1):  # seconds are never the same twice
         return _build_case_result(rule, score, details or {})
     return _build_shared_result(rule, score)
@@ -459,7 +453,6 @@ def _build_case_result(rule: Rule, score: Score, details: Mapping[str, Any]) -> 
 def build_error_result(
     rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None
 ) -> MetricResult:
-    """Build the ERROR result of a metric on `total` turns."""
     return MetricResult.construct_unvalidated(
         name=rule.name,
         score=None,

@@ -112,7 +112,6 @@ class PreparedCriteria:
 
     @cached_property
     def needs(self) -> frozenset[str]:
-        """See `collect_needs`."""
         return collect_needs(self.config)
 
     @cached_property
@@ -132,7 +131,6 @@ class PreparedCriteria:
 
     @property
     def judge_models(self) -> tuple[str, ...]:
-        """The names of the models that judge, each once."""
         return tuple(dict.fromkeys(asked.model for asked in self.asked_models))
 
     def find_problems(self) -> list[InvalidConfig]:
@@ -162,7 +160,6 @@ def prepare(config: EvalConfig) -> PreparedCriteria:
 
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
-    """See `PreparedCriteria.find_problems`."""
     return prepare(config).find_problems()
 
 
@@ -347,7 +344,6 @@ class CaseFacts:
 
     @classmethod
     def from_case(cls, case: EvalCase) -> CaseFacts:
-        """Count one case."""
         turns = case.conversation or ()
         return cls(
             cases=1,
@@ -359,14 +355,7 @@ class CaseFacts:
         )
 
     def __add__(self, other: CaseFacts) -> CaseFacts:
-        return CaseFacts(
-            cases=self.cases + other.cases,
-            conversations=self.conversations + other.conversations,
-            scenarios=self.scenarios + other.scenarios,
-            responses=self.responses + other.responses,
-            states=self.states + other.states,
-            rubrics=self.rubrics + other.rubrics,
-        )
+        return CaseFacts(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -288,10 +288,11 @@ def read_call(text: str) -> WrittenCall:
 
 def call_valid(turn: Turn) -> Score:
     """Return 1 if the response has a call with a name and arguments, else 0."""
-    if turn.actual is None or turn.actual.final_response is None:
+    response = _get_text(turn.actual)
+    if response is None:
         return _explain_no_response(turn)
     try:
-        read_call(_get_text(turn.actual))
+        read_call(response)
     except NoCall as problem:
         return Score(0.0, hint=f"The response {problem}.")
     return Score(1.0)
@@ -324,16 +325,17 @@ def _compute_share(names: Sequence[str], predicted: WrittenCall, reference: Writ
 
 
 def _compare_calls(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:
-    if turn.expected is None or turn.expected.final_response is None:
+    expected, actual = _get_text(turn.expected), _get_text(turn.actual)
+    if expected is None:
         return Score.undefined("the row has no reference" if turn.is_row else "the case expects no response")
-    if turn.actual is None or turn.actual.final_response is None:
+    if actual is None:
         return _explain_no_response(turn)
     try:
-        reference = read_call(_get_text(turn.expected))
+        reference = read_call(expected)
     except NoCall as problem:
         return Score.undefined(f"the reference {problem}")
     try:
-        return formula(read_call(_get_text(turn.actual)), reference)
+        return formula(read_call(actual), reference)
     except NoCall as problem:
         return Score(0.0, hint=f"The response {problem}.")
 
@@ -342,8 +344,8 @@ def _explain_no_response(turn: Turn) -> Score:
     return Score.undefined("the row has no response" if turn.is_recorded else "the agent gave no response")
 
 
-def _get_text(invocation: Invocation) -> str:
-    return "" if invocation.final_response is None else invocation.final_response.text(thoughts=False)
+def _get_text(invocation: Invocation | None) -> str | None:
+    return None if invocation is None else invocation.response_text(thoughts=False)
 
 
 def _read_json(value: Any) -> Any:

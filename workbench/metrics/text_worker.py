@@ -75,7 +75,6 @@ class Helper:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process has ended."""
         return self._ended is not None
 
     async def ask(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
@@ -97,7 +96,7 @@ class Helper:
                 time_limit = SECONDS_TO_ANSWER if self._ready else SECONDS_TO_START
                 if silent_seconds >= time_limit and not self._killed_for:
                     self._killed_for = f"did not answer within {time_limit:g} s"
-                    self._process.kill()
+                    self._kill()
                 await asyncio.wait([exchange], timeout=max(time_limit - silent_seconds, _SECONDS_TO_END))
             return [item if isinstance(item, str) else TextScore(*item) for item in exchange.result()]
         finally:
@@ -119,8 +118,12 @@ class Helper:
         try:
             await asyncio.wait_for(asyncio.shield(self._reader), _SECONDS_TO_END)
         except TimeoutError:
-            self._process.kill()
+            self._kill()
             await self._reader
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and its output is not read yet
+            self._process.kill()
 
     async def _read_answers(self) -> None:
         """Pass answers to the waiting requests until the process ends, and then fail the remaining requests."""
@@ -132,7 +135,7 @@ class Helper:
                 self._receive(json.loads(line))
         except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
             reason = f"sent an invalid answer ({error})"
-            self._process.kill()
+            self._kill()
         status = await self._process.wait()
         reason = reason or self._killed_for or f"ended with exit status {status}{self._read_stderr_end()}"
         self._ended = HelperDied(f"the text helper {reason}", was_ready=self._ready, was_killed=status < 0)

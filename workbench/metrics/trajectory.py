@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, TypedDict
 
@@ -58,7 +59,7 @@ _ABSENT_ARGUMENTS = (
 )
 
 
-def _exact(pairing: Pairing, turn: Turn) -> bool:
+def strict_match(pairing: Pairing, turn: Turn) -> bool:
     """True if the same calls were made in the same order, and no others."""
     return pairing.is_exact(turn)
 
@@ -68,35 +69,38 @@ def _in_order(pairing: Pairing, turn: Turn) -> bool:
     return pairing.is_in_order(turn)
 
 
-def _any_order(pairing: Pairing, turn: Turn) -> bool:
+def superset_match(pairing: Pairing, turn: Turn) -> bool:
     """True if all expected calls were made, each as often as expected, in any order, with others anywhere."""
     return pairing.count_matched(turn) == len(turn.reference or ())
 
 
 Match = Callable[[Pairing, Turn], bool]
-MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY_ORDER": _any_order}
+MATCH_TYPES: Mapping[str, Match] = {"EXACT": strict_match, "IN_ORDER": _in_order, "ANY_ORDER": superset_match}
 
 
-def _score_like_adk(turn: Turn, match: Match, pairing: Pairing) -> Score:
-    """Return 1 if the calls match, else 0."""
+def _score_match(
+    turn: Turn, match: Match, pairing: Pairing, *, explain: Callable[[Turn, Match], str | None] | None
+) -> Score:
+    """Return 1 if the calls match, else 0 with the hint that `explain` gives."""
     undefined = explain_missing_calls(turn)
     if undefined is not None:
         return undefined
     if match(pairing, replace_unknown_arguments(turn)):
         return _ONE
     check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
-    hint = _explain_adk_mismatch(turn, match) if isinstance(pairing, PythonEquality) else None
+    hint = None if explain is None else explain(turn, match)
     return Score(0.0, hint=hint) if hint else _ZERO
 
 
 def _explain_adk_mismatch(turn: Turn, match: Match) -> str | None:
     """Explain why calls that look equal did not match, if absent arguments are the reason."""
     if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
-        if match(EmptyForAbsent(), turn):
-            return _ABSENT_ARGUMENTS
-        if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
-            return ONLY_NAMES_HINT
+        return _ABSENT_ARGUMENTS if match(EmptyForAbsent(), turn) else _explain_only_names(turn, match)
     return None
+
+
+def _explain_only_names(turn: Turn, match: Match) -> str | None:
+    return ONLY_NAMES_HINT if has_only_names(turn.reference or ()) and match(NameEquality(), turn) else None
 
 
 def _prepare_adk_metric(options: Options) -> Sequence[Judge]:
@@ -104,23 +108,34 @@ def _prepare_adk_metric(options: Options) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
     rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
+    explain = _explain_adk_mismatch if isinstance(pairing, PythonEquality) else None
     details = options.collect("match_type", "ignore_args", "args_match")
-    return [make_call_judge(_ADK_METRIC, lambda turn: _score_like_adk(turn, match, pairing), rules, details=details)]
+    score = partial(_score_match, match=match, pairing=pairing, explain=explain)
+    return [make_call_judge(_ADK_METRIC, score, rules, details=details)]
 
 
 def _read_match_type(options: Options) -> Match:
-    """Read the match type in any spelling of ADK: a name in any case, with blanks or hyphens, or its number."""
     value = options.raw("match_type")
     if value is None:
-        return _exact
+        return strict_match
+    match = MATCH_TYPES.get(_name_match_type(value) or "")
+    if match is None:
+        options.refuse("match_type", found=describe(value), expected=f"one of {', '.join(MATCH_TYPES)}")
+    return match or strict_match
+
+
+def _name_match_type(value: Any) -> str | None:
+    """Return the name of a match type in any spelling of ADK: in any case, with blanks or hyphens, or its number."""
     if isinstance(value, str):
-        match = MATCH_TYPES.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
-        if match is not None:
-            return match
-    elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(MATCH_TYPES):
-        return tuple(MATCH_TYPES.values())[value]
-    options.refuse("match_type", found=describe(value), expected=f"one of {', '.join(MATCH_TYPES)}")
-    return _exact
+        return value.strip().upper().replace("-", "_").replace(" ", "_")
+    is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(MATCH_TYPES)
+    return tuple(MATCH_TYPES)[value] if is_number else None
+
+
+_ARGUMENT_OPTIONS = {
+    "ignore_args": "compare names alone (default false)",
+    "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+}
 
 
 _ADK_METRICS = (
@@ -133,8 +148,7 @@ _ADK_METRICS = (
             options={
                 "match_type": "EXACT (default): the same calls in order; IN_ORDER: all expected ones in order, others "
                 "between; ANY_ORDER: all expected ones, others too",
-                "ignore_args": "compare names alone (default false)",
-                "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+                **_ARGUMENT_OPTIONS,
             },
             choices={"match_type": tuple(MATCH_TYPES), "ignore_args": (False, True)},
         ),
@@ -172,16 +186,8 @@ def forgives_difference(metric: MetricResult, difference: Difference, comparison
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENT_KINDS:
         return bool(details.get("ignore_args")) or _do_arguments_match(metric, difference, comparison)
-    return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
-
-
-def _find_match_type(metric: MetricResult) -> str:
-    match_type = metric.details.get("match_type")
-    if isinstance(match_type, int) and 0 <= match_type < len(MATCH_TYPES):
-        return tuple(MATCH_TYPES)[match_type]
-    if isinstance(match_type, str):
-        return match_type.strip().upper().replace("-", "_").replace(" ", "_")
-    return metric.name
+    match_type = _name_match_type(details.get("match_type")) or metric.name
+    return difference.kind in _FORGIVEN.get(match_type, frozenset())
 
 
 def _do_arguments_match(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
@@ -314,8 +320,7 @@ def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
 
 _VERTEX_OPTIONS = {
     "membership": "check each call separately, so that one call can match several equal ones (default false)",
-    "ignore_args": "compare names alone (default false)",
-    "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+    **_ARGUMENT_OPTIONS,
 }
 _VERTEX_CHOICES = {"membership": (False, True), "ignore_args": (False, True)}
 
@@ -382,11 +387,6 @@ _VERTEX_METRICS = (
 # Python's `==`, as in agentevals.
 
 
-def strict_match(pairing: Pairing, turn: Turn) -> bool:
-    """True if the same calls were made in the same order, and no others."""
-    return pairing.is_exact(turn)
-
-
 def unordered_match(pairing: Pairing, turn: Turn) -> bool:
     """True if the same calls were made in any order, and no others."""
     predicted, reference = len(turn.predicted or ()), len(turn.reference or ())
@@ -398,34 +398,12 @@ def subset_match(pairing: Pairing, turn: Turn) -> bool:
     return pairing.count_matched(turn) == len(turn.predicted or ())
 
 
-def superset_match(pairing: Pairing, turn: Turn) -> bool:
-    """True if all expected calls were made. Other calls are allowed."""
-    return pairing.count_matched(turn) == len(turn.reference or ())
-
-
 def _prepare_agentevals_metric(options: Options, match: Match) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
     rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
-
-    def score(turn: Turn) -> Score:
-        undefined = explain_missing_calls(turn)
-        if undefined is not None:
-            return undefined
-        if match(pairing, replace_unknown_arguments(turn)):
-            return _ONE
-        check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
-        if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
-            return Score(0.0, hint=ONLY_NAMES_HINT)
-        return _ZERO
-
+    score = partial(_score_match, match=match, pairing=pairing, explain=_explain_only_names)
     return [make_call_judge(options.metric, score, rules, details=options.collect("ignore_args", "args_match"))]
-
-
-_AGENTEVALS_OPTIONS = {
-    "ignore_args": "compare names alone (default false)",
-    "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
-}
 
 
 def _define_agentevals_metric(name: str, match: Match, *, purpose: str, when: str) -> Definition:
@@ -434,7 +412,7 @@ def _define_agentevals_metric(name: str, match: Match, *, purpose: str, when: st
         family="trajectory",
         purpose=purpose,
         when=when,
-        options=_AGENTEVALS_OPTIONS,
+        options=_ARGUMENT_OPTIONS,
         choices={"ignore_args": (False, True)},
     )
     return Definition(info=info, prepare=lambda options: _prepare_agentevals_metric(options, match))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -147,9 +147,9 @@ class _Reader:
             raise InvalidConfig(
                 place=place, found=describe_kind(value), expected="an object that defines a judge metric"
             )
-        self._values = {_to_snake_key(key): item for key, item in value.items() if item is not None}
+        self._values = {find_known_key(key, KEYS): item for key, item in value.items() if item is not None}
         for key in value:
-            if _to_snake_key(key) not in KEYS:
+            if find_known_key(key, KEYS) not in KEYS:
                 expected = f"one of {', '.join(KEYS)}{suggest_name(key, KEYS)}"
                 raise self._make_error(key, f"the unknown key {key!r}", expected)
 
@@ -264,8 +264,9 @@ def _parse_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _to_snake_key(key: str) -> str:
-    return next((known for known in KEYS if to_camel(known) == key), key)
+def find_known_key(key: str, known: Iterable[str]) -> str:
+    """Return the known key in snake case that this one spells in camel case; else the key itself."""
+    return next((name for name in known if to_camel(name) == key), key)
 
 
 # Criteria: the metrics of a case with thresholds and options

@@ -133,6 +133,10 @@ class Invocation(AdkModel):
     rubrics: list[Rubric] | None = None
     app_details: dict[str, Any] | None = None
 
+    def response_text(self, *, thoughts: bool = True) -> str | None:
+        """Return the text of the final response; None if there is none."""
+        return None if self.final_response is None else self.final_response.text(thoughts=thoughts)
+
     @field_validator("intermediate_data", mode="before")
     @classmethod
     def _choose_form(cls, value: Any) -> Any:

@@ -6,7 +6,7 @@ import base64
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
@@ -164,6 +164,29 @@ def shorten(text: str, width: int) -> str:
         return text
     head = width // 2
     return f"{text[:head]}…{text[len(text) - (width - head - 1) :]}"
+
+
+def join_some(texts: Sequence[str], most: int) -> str:
+    """Join the first texts with commas, and count the others: `a, b and 3 more`."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def redacted_line(text: str, *, width: int | None = None) -> str:
+    """Do as `one_line`, without secrets."""
+    return one_line(redact(text), width=width)
+
+
+def measure_common_prefix(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """Return the length of the common prefix; comparing slices is fast for long texts."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def redact(text: str) -> str:

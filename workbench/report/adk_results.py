@@ -19,13 +19,14 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from workbench import __version__
-from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.criteria import Criterion, EvalConfig, get_member
+from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.text import redact
 from workbench.report.run_report import has_upper_limit
 from workbench.store.files import make_folder, write_new
+from workbench.store.json.json_path import to_snake
 
 RESULT_SUFFIX = ".evalset_result.json"
 SCHEMA_VERSION = 1
@@ -129,7 +130,7 @@ def _case_result(result: CaseResult, *, config: EvalConfig, expected: EvalCase |
                 config=config,
                 criteria=criteria,
                 score=metric.score,
-                status=_status_of_metric(metric),
+                status=_METRIC_STATUS.get(metric.status, _NOT_EVALUATED),
                 rubrics=_overall_rubrics(metric),
             )
             for metric in result.metrics
@@ -173,7 +174,6 @@ def _workbench_details(result: CaseResult) -> dict[str, Any]:
 def _list_turns(
     result: CaseResult, *, config: EvalConfig, criteria: Mapping[str, Criterion], expected: EvalCase | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield each finished turn with its expected turn."""
     expected_turns = (expected.conversation if expected else None) or []
     for index, turn in enumerate(result.execution.turns):
         record: dict[str, Any] = {
@@ -246,10 +246,6 @@ def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _status_of_metric(metric: MetricResult) -> int:
-    return _METRIC_STATUS.get(metric.status, _NOT_EVALUATED)
-
-
 def _status_of_turn(metric: MetricResult, score: InvocationScore) -> int:
     if score.score is None:
         return _NOT_EVALUATED
@@ -272,12 +268,18 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
     if isinstance(data, InvocationEvents):
         record["intermediate_data"] = {"invocation_events": _events(data)}
     elif data is not None:
-        record["intermediate_data"] = _flat_data(data)
+        record["intermediate_data"] = {
+            "tool_uses": [_call(call) for call in data.tool_uses],
+            "tool_responses": [_response(response) for response in data.tool_responses],
+            "intermediate_responses": [
+                [item.author, [_part(part) for part in item.parts]] for item in data.intermediate_responses
+            ],
+        }
     if invocation.rubrics:
         record["rubrics"] = [
             _drop_none(
                 rubric_id=rubric.rubric_id,
-                rubric_content={"text_property": _find_value(rubric.rubric_content, "text_property", "textProperty")},
+                rubric_content={"text_property": get_member(rubric.rubric_content, "text_property", "textProperty")},
                 description=rubric.description,
                 type=rubric.type,
             )
@@ -296,16 +298,6 @@ def _events(data: InvocationEvents) -> list[dict[str, Any]]:
         }
         for event in data.invocation_events
     ]
-
-
-def _flat_data(data: IntermediateData) -> dict[str, Any]:
-    return {
-        "tool_uses": [_call(call) for call in data.tool_uses],
-        "tool_responses": [_response(response) for response in data.tool_responses],
-        "intermediate_responses": [
-            [item.author, [_part(part) for part in item.parts]] for item in data.intermediate_responses
-        ],
-    }
 
 
 def _content(content: Content) -> dict[str, Any]:
@@ -334,12 +326,12 @@ def _response(response: Any) -> dict[str, Any]:
 
 
 def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    agents = _find_value(details, "agent_details", "agentDetails")
+    agents = get_member(details, "agent_details", "agentDetails")
     if not isinstance(agents, Mapping):
         return {}
     record = {}
     for name, agent in agents.items():
-        snake_agent = {_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
+        snake_agent = {to_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
         record[name] = {"name": name, **{key: value for key, value in snake_agent.items() if key in _AGENT_DETAILS}}
     return {"agent_details": record}
 
@@ -347,19 +339,11 @@ def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
 def _known_extras(model: Any, allowed: frozenset[str]) -> dict[str, Any]:
     """Return the extra fields of one of our models that ADK knows, in snake_case."""
     extras = model.model_extra or {}
-    return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in allowed}
+    return {to_snake(key): value for key, value in extras.items() if value is not None and to_snake(key) in allowed}
 
 
 def _drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _find_value(data: Mapping[str, Any], *names: str) -> Any:
-    return next((data[name] for name in names if name in data), None)
-
-
-def _snake(key: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()
 
 
 def _to_json(data: Any) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.text import neutralise, one_line, pluralise, redact
+from workbench.model.text import join_some, neutralise, pluralise, redact, redacted_line
 from workbench.report.report_formats import SCHEMA_VERSION, difference_records
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import aligned_lines
@@ -117,7 +117,6 @@ class BisectStep:
 
     @property
     def passed(self) -> int:
-        """The number of samples that passed."""
         return sum(sample.status is CaseStatus.PASSED for sample in self.samples)
 
     @property
@@ -179,14 +178,13 @@ class BisectReport:
 
 
 def step_line(step: BisectStep) -> str:
-    """Return a line about an examined commit."""
-    return f"{step.commit.short}  {describe_step(step)}  {_safe(step.commit.subject)}"
+    return f"{step.commit.short}  {describe_step(step)}  {redacted_line(step.commit.subject)}"
 
 
 def describe_step(step: BisectStep) -> str:
     """Describe the outcome of a commit, and its source."""
     if step.outcome is CommitOutcome.SKIPPED:
-        return f"skipped: {_safe(step.reason)[:_REASON]}"
+        return f"skipped: {redacted_line(step.reason)[:_REASON]}"
     parts = [step.outcome.value]
     if len(step.samples) > 1:
         parts = [f"{step.passed} of {len(step.samples)} passed"]
@@ -200,9 +198,8 @@ def describe_step(step: BisectStep) -> str:
 
 
 def bisect_lines(report: BisectReport) -> Iterator[str]:
-    """Yield the result as text."""
     first_bad = report.found
-    name = _safe(str(report.case))
+    name = redacted_line(str(report.case))
     if first_bad is not None:
         yield f"{name} turned red in {first_bad.short}"
         yield f"  {_describe_commit(first_bad)}"
@@ -224,7 +221,7 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
 def describe_certainty(report: BisectReport) -> str:
     """Say how certain the result is."""
     if report.doubt:
-        return f"not certain: {_safe(report.doubt)}"
+        return f"not certain: {redacted_line(report.doubt)}"
     if report.confidence is not None:
         chance = "more than 99.9%" if report.confidence > 0.999 else f"{report.confidence:.1%}"
         return f"probability {chance}, from up to {report.repeats} samples of a commit"
@@ -265,7 +262,7 @@ def change_lines(report: BisectReport) -> Iterator[str]:
             yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
     else:
         if report.unfollowed:
-            parts = ", ".join(map(_safe, report.unfollowed[:_MOST_NAMED]))
+            parts = ", ".join(map(redacted_line, report.unfollowed[:_MOST_NAMED]))
             hint = f", but not everything that it used could be followed ({parts}): any file may count"
         else:
             hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
@@ -273,11 +270,10 @@ def change_lines(report: BisectReport) -> Iterator[str]:
     if report.left_out:
         first_bad = report.suspects[0].commit
         hunks = pluralise(sum(report.left_out.values()), "hunk")
-        names = ", ".join(map(_safe, list(report.left_out)[:_MOST_NAMED]))
+        names = ", ".join(map(redacted_line, list(report.left_out)[:_MOST_NAMED]))
         yield f"left out: {hunks} in code that the case did not use ({names}); all of it: git show {first_bad.short}"
     if report.unused:
-        more = len(report.unused) - _MOST_NAMED
-        names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+        names = join_some(list(map(redacted_line, report.unused)), _MOST_NAMED)
         yield f"also changed, not {'known to be ' if report.unfollowed else ''}used by the case: {names}"
     yield ""
     executions = _compare(report)
@@ -302,18 +298,13 @@ def _compare(report: BisectReport) -> ReportedCase | None:
 
 
 def _describe_commit(commit: Commit) -> str:
-    return f"{commit.date[:10]}  {_safe(commit.author)}  {_safe(commit.subject)}"
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
+    return f"{commit.date[:10]}  {redacted_line(commit.author)}  {redacted_line(commit.subject)}"
 
 
 # As JSON.
 
 
 def bisect_record(report: BisectReport) -> Mapping[str, Any]:
-    """Return the result as JSON."""
     executions = _compare(report)
     return {
         "schema_version": SCHEMA_VERSION,

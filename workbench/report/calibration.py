@@ -22,7 +22,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.run_report import PARTLY_JUDGED, find_reason
+from workbench.report.run_report import PARTLY_JUDGED, find_reason, name_repeat
 from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 from workbench.report.text_report import make_safe
 from workbench.store.datasets.dataset_lint import Label, LabelValue
@@ -49,7 +49,6 @@ class Bounds(NamedTuple):
     highest: float | None
 
     def contains(self, score: float) -> bool:
-        """True if this score is possible."""
         is_low = self.lowest is not None and score < self.lowest
         return not is_low and (self.highest is None or score <= self.highest)
 
@@ -107,7 +106,6 @@ def normalise_label(value: LabelValue, kind: Kind) -> str:
 
 
 def label_text(value: LabelValue) -> str:
-    """Format a label for messages."""
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
@@ -207,7 +205,6 @@ class Calibration:
 
     @property
     def disagreements(self) -> Sequence[LabelComparison]:
-        """The comparisons with different verdicts."""
         return [each for each in self.comparisons if each.human != each.judge]
 
     def quality(self, verdict: str) -> ClassQuality:
@@ -229,6 +226,9 @@ class _JudgeOpinion(NamedTuple):
     unsure: bool
     scores: Sequence[float]  # of the samples
     missing_samples: SampleCount | None = None
+
+
+_NO_OPINION = _JudgeOpinion(None, None, "", False, ())
 
 
 class _Pair(NamedTuple):
@@ -324,7 +324,7 @@ class _Finder:
             metric = next((each for each in result.metrics if each.name == criterion), None)
             place = Place(result.case, result.repeat, label.turn, label.rubric)
             if metric is None:
-                yield place, _JudgeOpinion(None, None, "", False, ())
+                yield place, _NO_OPINION
                 continue
             number = _find_turn(label, metric)
             if number is None:
@@ -385,7 +385,7 @@ def _read_case_opinion(metric: MetricResult) -> _JudgeOpinion:
 def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpinion:
     judgement = turn.judgement
     if turn.score is None or judgement is None:
-        return _JudgeOpinion(None, None, "", False, ())
+        return _NO_OPINION
     enough = judgement.best if metric.threshold is None else metric.threshold
     passes = None if enough is None else turn.score >= enough
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
@@ -403,7 +403,7 @@ def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
         expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, because none was judged in this turn"
         raise label.error(ValueFault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
-        return _JudgeOpinion(None, None, "", False, ())
+        return _NO_OPINION
     readable, requested = rubric.yes + rubric.no, len(turn.judgement.samples)
     missing_samples = SampleCount(readable, requested, label.turn or 1) if readable < requested else None
     return _JudgeOpinion(
@@ -475,7 +475,6 @@ def _list_classes(kind: Kind, comparisons: Sequence[LabelComparison]) -> Sequenc
 
 
 def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Iterator[str]:
-    """Yield the calibrations as text."""
     yield f"run {run_id}"
     for each in calibrations:
         yield ""
@@ -519,7 +518,6 @@ def _table_lines(calibration: Calibration) -> Iterator[str]:
 
 
 def calibration_record(run_id: str, calibrations: Sequence[Calibration]) -> Mapping[str, Any]:
-    """Return the calibrations as JSON."""
     return {"schema_version": SCHEMA_VERSION, "run_id": run_id, "criteria": [_record(each) for each in calibrations]}
 
 
@@ -560,10 +558,7 @@ def _compared_record(comparison: LabelComparison) -> Mapping[str, Any]:
 
 def _place_record(place: Place) -> Mapping[str, Any]:
     return {
-        "target": place.case.target,
-        "eval_set": place.case.eval_set,
-        "eval_id": place.case.eval_id,
-        "occurrence": place.case.occurrence,
+        **place.case.model_dump(),
         "repeat": place.repeat,
         "turn": place.turn,
         "rubric": place.rubric,
@@ -571,10 +566,9 @@ def _place_record(place: Place) -> Mapping[str, Any]:
 
 
 def _place_text(place: Place) -> str:
-    repeat = f" [{place.repeat + 1}]" if place.repeat else ""
     turn = "" if place.turn is None else f" turn {place.turn}"
     rubric = "" if place.rubric is None else f" {place.rubric}"
-    return one_line(f"{place.case}{repeat}{turn}{rubric}")
+    return one_line(f"{name_repeat(place.case, place.repeat)}{turn}{rubric}")
 
 
 def _share_text(share: float | None) -> str:

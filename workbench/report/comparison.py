@@ -17,9 +17,9 @@ from workbench.model.text import (
     format_mean,
     format_measured,
     format_score_change,
-    one_line,
+    join_some,
     pluralise,
-    redact,
+    redacted_line,
 )
 from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown, summary_record
 from workbench.report.run_report import (
@@ -62,7 +62,7 @@ def describe_run_changes(before: RunRecord, after: RunRecord) -> tuple[str, ...]
     for eval_set in before.criteria.keys() & after.criteria.keys():
         for sentence in describe_criteria_changes(before.criteria[eval_set], after.criteria[eval_set]):
             changed_sets.setdefault(sentence, []).append(eval_set)
-    sentences = [f"{_name_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(changed_sets.items())]
+    sentences = [f"{join_some(sorted(sets), 1)}: {sentence}" for sentence, sets in sorted(changed_sets.items())]
     sentences += _describe_changed_values(before.versions, after.versions, sorted({*before.versions, *after.versions}))
     sentences += _describe_changed_values(before.options, after.options, _RESULT_OPTIONS)
     return tuple(sentences)
@@ -84,7 +84,6 @@ def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[st
 
 
 def threshold_text(criterion: Criterion) -> str:
-    """Format the threshold of a criterion."""
     return (
         "without threshold"
         if criterion.threshold is None
@@ -114,10 +113,6 @@ def _value_text(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _name_sets(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 # Two runs side by side: changed verdicts and scores.
@@ -175,7 +170,6 @@ class RunVerdict:
 
     @property
     def is_passed(self) -> bool:
-        """True if every repeat passed."""
         return self.status is CaseStatus.PASSED
 
     @property
@@ -496,7 +490,8 @@ def _compare_case(
     if before.is_passed is after.is_passed:
         change = VerdictChange.SAME if before.status is after.status else VerdictChange.OTHER
         return ComparedCase(case, before, after, change)
-    if is_alternating([before.is_passed, *_list_passed(list_earlier(case))]):
+    earlier_passed = [all(status is CaseStatus.PASSED for status in statuses) for statuses in list_earlier(case)]
+    if is_alternating([before.is_passed, *earlier_passed]):
         return ComparedCase(case, before, after, VerdictChange.FLAKY, "it also alternated in earlier runs")
     return ComparedCase(case, before, after, VerdictChange.FIX if after.is_passed else VerdictChange.REGRESSION)
 
@@ -505,10 +500,6 @@ def is_alternating(passed: Sequence[bool]) -> bool:
     """True if the verdicts of consecutive runs changed at least twice. One change is a fix or a regression."""
     changes = sum(one is not other for one, other in pairwise(passed))
     return changes >= 2
-
-
-def _list_passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
-    return [all(status is CaseStatus.PASSED for status in statuses) for statuses in runs]
 
 
 def _has_different_key(before: RunVerdict | None, after: RunVerdict | None, key: Callable[[RunVerdict], str]) -> bool:
@@ -545,13 +536,13 @@ def comparison_lines(comparison: RunComparison, *, style: TableStyle, show_same:
     """Return the comparison for people. `show_same` also lists unchanged cases."""
     lines = [style.paint(significance_text(comparison), "1"), ""]
     lines += [_run_line("before", comparison.before), _run_line("after", comparison.after)]
-    lines += [f"  {_safe(sentence)}" for sentence in comparison.configuration_changes]
+    lines += [f"  {redacted_line(sentence)}" for sentence in comparison.configuration_changes]
     shown = [
         case for case in comparison.cases if show_same or case.change is not VerdictChange.SAME or case.changed_scores
     ]
     if shown:
         lines.append("")
-    width = min(max((cell_length(_name(case)) for case in shown), default=0), _NAME_WIDTH)
+    width = min(max((cell_length(redacted_line(str(case.case))) for case in shown), default=0), _NAME_WIDTH)
     for case in shown:
         lines += _case_lines(case, style=style, width=width)
     if comparison.metrics:
@@ -708,12 +699,13 @@ def _repeats_record(test: StratifiedTest) -> dict[str, Any]:
 def _run_line(word: str, run: StoredRun) -> str:
     ended = "" if run.duration_seconds is None else f", {duration_text(run.duration_seconds)}"
     mark = f", {explain_incomplete(run)}" if explain_incomplete(run) else ""
-    return f"{word:<6}  {_safe(run.run_id)}  {time_text(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
+    run_id = redacted_line(run.run_id)
+    return f"{word:<6}  {run_id}  {time_text(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
 
 
 def _case_lines(case: ComparedCase, *, style: TableStyle, width: int) -> Iterator[str]:
     word = style.paint(f"{CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD_WIDTH}}", _COLOURS[case.change])
-    name = _name(case)
+    name = redacted_line(str(case.case))
     padding = " " * max(width - cell_length(name), 0)
     reason = "".join(f"  ({each})" for each in _list_notes(case))
     yield f"{word}  {name}{padding}  {verdict_text(case.before)} → {verdict_text(case.after)}{reason}"
@@ -721,7 +713,7 @@ def _case_lines(case: ComparedCase, *, style: TableStyle, width: int) -> Iterato
         if verdict is not None and verdict.has_missing_samples:
             yield f"    {side}: {PARTLY_JUDGED}"
     for score in case.changed_scores:
-        yield f"    {_safe(score.name)}  {score_change_text(score)}"
+        yield f"    {redacted_line(score.name)}  {score_change_text(score)}"
     if case.has_changed_input:
         yield f"    {INPUT_CHANGED}"
     elif case.has_changed_scoring:
@@ -733,7 +725,7 @@ def _list_notes(case: ComparedCase) -> list[str]:
 
 
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:
-    names = [_safe(name) for name in comparison.metrics]
+    names = [redacted_line(name) for name in comparison.metrics]
     width = max(map(cell_length, names))
     for name, (metric, test) in zip(names, comparison.metrics.items(), strict=True):
         before, after = format_mean(metric, test.before), format_mean(metric, test.after)
@@ -742,14 +734,6 @@ def _metric_lines(comparison: RunComparison) -> Iterator[str]:
             f"({format_mean(metric, test.difference, sign='+')})  over {pluralise(test.cases, 'case')} of both: "
             f"{explain_scores(test, metric)}"
         )
-
-
-def _name(case: ComparedCase) -> str:
-    return _safe(str(case.case))
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
 
 
 def _run_record(run: StoredRun) -> dict[str, Any]:
@@ -764,10 +748,7 @@ def _run_record(run: StoredRun) -> dict[str, Any]:
 
 def _case_record(case: ComparedCase) -> dict[str, Any]:
     return {
-        "target": case.case.target,
-        "eval_set": case.case.eval_set,
-        "eval_id": case.case.eval_id,
-        "occurrence": case.case.occurrence,
+        **case.case.model_dump(),
         "change": case.change.name.lower(),
         "reason": case.reason or None,
         "in_quarantine": case.is_in_quarantine,

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from workbench.model.identity import CaseKey
-from workbench.model.text import one_line, pluralise, redact
+from workbench.model.text import join_some, pluralise, redact, redacted_line
 from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown
 
 _BAR = 10  # cells
@@ -133,7 +133,6 @@ def count_reached(parts: Iterable[CoveragePart]) -> tuple[int, int]:
 
 
 def group_by_kind(parts: Sequence[CoveragePart]) -> Iterator[tuple[PartKind, list[CoveragePart]]]:
-    """Yield the parts of each kind."""
     for kind, group in groupby(parts, key=lambda part: part.kind):
         yield kind, list(group)
 
@@ -153,7 +152,7 @@ def coverage_lines(coverage: Coverage, *, show_all: bool) -> Iterator[str]:
     yield from uncertain_lines(coverage)
     for section in coverage.sections:
         yield ""
-        yield _safe(section.title)
+        yield redacted_line(section.title)
         groups = list(group_by_kind(section.parts))
         width = max((len(KIND_NAMES[kind]) for kind, _ in groups), default=0)
         for kind, parts in groups:
@@ -162,7 +161,7 @@ def coverage_lines(coverage: Coverage, *, show_all: bool) -> Iterator[str]:
             shown = [part for part in parts if show_all or part.status is not PartStatus.REACHED]
             yield from (f"    {describe_part(part)}" for part in _join_transfers(shown))
         yield from (f"  {line}" for line in argument_lines(section, show_all=show_all))
-        yield from (f"  note: {_safe(note)}" for note in section.notes)
+        yield from (f"  note: {redacted_line(note)}" for note in section.notes)
 
 
 def summary_line(coverage: Coverage) -> str:
@@ -182,19 +181,19 @@ def uncertain_lines(coverage: Coverage) -> Iterator[str]:
         for uncertain in cases:
             by_reason.setdefault(uncertain.reason, []).append(uncertain.case)
         for reason, keys in by_reason.items():
-            yield f"  {state}, {_safe(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
+            yield f"  {state}, {redacted_line(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
 
 
 def describe_part(part: CoveragePart) -> str:
     """Describe a part in one line: its status, its name and place, and the cases that reach it."""
-    place = f" ({_safe(part.place)})" if part.place else ""
+    place = f" ({redacted_line(part.place)})" if part.place else ""
     if part.kind is PartKind.EXPECTED_TOOL:
         status = "expected" if part.cases else "never expected"
     else:
         status = STATUS_NAMES[part.status]
     keys = part.cases or part.stale_cases
     cases = f": {pluralise(len(keys), 'case')}: {_list_cases(keys)}" if keys else ""
-    return f"{status}: {_safe(part.name)}{place}{cases}"
+    return f"{status}: {redacted_line(part.name)}{place}{cases}"
 
 
 def _join_transfers(parts: Iterable[CoveragePart]) -> Iterator[CoveragePart]:
@@ -215,28 +214,14 @@ def argument_lines(section: CoverageSection, *, show_all: bool) -> Iterator[str]
     if rare:
         yield "argument values that only one expected call has"
     for argument in rare:
-        shown = argument.single_values if show_all else argument.single_values[:_MOST_NAMES]
-        more = (
-            f" and {len(argument.single_values) - len(shown):,} more"
-            if len(argument.single_values) > len(shown)
-            else ""
-        )
-        values = ", ".join(_shorten(_safe(value)) for value in shown)
-        name = _safe(f"{argument.tool}.{argument.argument}")
-        yield f"  {name}: {len(argument.single_values):,} of {pluralise(argument.values, 'value')}: {values}{more}"
+        texts = [redacted_line(value, width=_LONGEST_VALUE) for value in argument.single_values]
+        values = join_some(texts, len(texts) if show_all else _MOST_NAMES)
+        name = redacted_line(f"{argument.tool}.{argument.argument}")
+        yield f"  {name}: {len(texts):,} of {pluralise(argument.values, 'value')}: {values}"
 
 
 def _list_cases(cases: Sequence[CaseKey]) -> str:
-    shown = ", ".join(_safe(str(case)) for case in cases[:_MOST_NAMES])
-    return shown + (f" and {len(cases) - _MOST_NAMES:,} more" if len(cases) > _MOST_NAMES else "")
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
+    return join_some([redacted_line(str(case)) for case in cases], _MOST_NAMES)
 
 
 # Markdown and JSON
@@ -246,28 +231,22 @@ def coverage_markdown(coverage: Coverage) -> str:
     """Write the coverage as Markdown: a table for each section, and what is not reached."""
     lines = ["### Coverage", "", f"{summary_line(coverage)}."]
     for uncertain in uncertain_lines(coverage):
-        lines += ["", f"- {_escape(uncertain.strip())}"]
+        lines += ["", f"- {escape_markdown(uncertain.strip())}"]
     for section in coverage.sections:
-        lines += ["", f"#### {_escape(section.title)}", "", "| | reached | not reached |", "|---|--:|---|"]
+        lines += ["", f"#### {escape_markdown(section.title)}", "", "| | reached | not reached |", "|---|--:|---|"]
         for kind, parts in group_by_kind(section.parts):
             reached, total = count_reached(parts)
-            others = [part for part in parts if part.status is not PartStatus.REACHED]
-            names = ", ".join(_escape(part.name) for part in others[:_MOST_NAMES])
-            more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
-            lines.append(f"| {KIND_NAMES[kind]} | {reached:,} of {total:,} | {names}{more} |")
+            others = [escape_markdown(part.name) for part in parts if part.status is not PartStatus.REACHED]
+            names = join_some(others, _MOST_NAMES)
+            lines.append(f"| {KIND_NAMES[kind]} | {reached:,} of {total:,} | {names} |")
         for line in argument_lines(section, show_all=False):
-            lines += ["", f"- {_escape(line.strip())}"]
+            lines += ["", f"- {escape_markdown(line.strip())}"]
         for note in section.notes:
-            lines += ["", f"- {_escape(note)}"]
+            lines += ["", f"- {escape_markdown(note)}"]
     return "\n".join(lines) + "\n"
 
 
-def _escape(text: str) -> str:
-    return escape_markdown(_safe(text))
-
-
 def coverage_record(coverage: Coverage) -> Mapping[str, Any]:
-    """Return the coverage as JSON."""
     names = {key: redact(str(key)) for section in coverage.sections for part in section.parts for key in part.cases}
     return {
         "schema_version": SCHEMA_VERSION,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from workbench.model.identity import CaseInSet, format_case_name
 from workbench.model.results import Score
 from workbench.model.text import neutralise, pluralise
+from workbench.report.run_report import name_repeat
 
 
 class Policy(NamedTuple):
@@ -94,7 +95,7 @@ class NamedDialects(NamedTuple):
     @property
     def name(self) -> str:
         """The unique name of the case, with a number for repeats after the first."""
-        return format_case_name(*self.case) + (f" [{self.repeat + 1}]" if self.repeat else "")
+        return name_repeat(format_case_name(*self.case), self.repeat)
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
@@ -126,7 +127,6 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
 
 
 def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
-    """Return the scores as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "policies": {

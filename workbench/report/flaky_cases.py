@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import InvocationEvents, Quarantine
 from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
-from workbench.model.text import mask_named_secrets, one_line, pluralise, redact
+from workbench.model.text import join_some, mask_named_secrets, measure_common_prefix, pluralise, redact, redacted_line
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
-from workbench.report.report_formats import SCHEMA_VERSION, quarantine_record
+from workbench.report.report_formats import SCHEMA_VERSION, model_record
 from workbench.report.significance import Interval, format_interval, wilson_interval
 from workbench.store.evalsets.quarantine import DIFFERENT_CASE, Quarantines
 from workbench.store.history.history import History
@@ -50,8 +50,6 @@ class Divergence(NamedTuple):
 
 
 class StoredPlace(NamedTuple):
-    """Where a result is stored."""
-
     run_id: str
     job: JobKey
 
@@ -78,7 +76,6 @@ class FlakyCase:
 
     @property
     def probability(self) -> float:
-        """The share of samples that passed."""
         return self.passed / self.samples
 
     @property
@@ -205,7 +202,6 @@ def _describe(history: History, case: CaseKey, samples: Sequence[StoredVerdict])
             first, second, divergence, is_noisy = comparison
             places = list(groups[0])[first], list(groups[1])[second]
             passed_result, failed_result = groups[0][places[0]], groups[1][places[1]]
-    is_judged_only = passed_result is not None and failed_result is not None and divergence is None
     return FlakyCase(
         case=case,
         passed=len(passed),
@@ -213,7 +209,7 @@ def _describe(history: History, case: CaseKey, samples: Sequence[StoredVerdict])
         runs=list(dict.fromkeys(each.job.run_id for each in samples)),
         divergence=divergence,
         disagreeing=_list_disagreeing(passed_result, failed_result)
-        if is_judged_only and passed_result and failed_result
+        if passed_result and failed_result and divergence is None
         else (),
         compared_places=None if passed_result is None or failed_result is None else places,
         is_noisy=is_noisy,
@@ -279,7 +275,9 @@ def _compare_groups(
     """Return the positions of the compared executions, where they diverge, and whether all differences are noise."""
     if not passed or not failed:
         return None
-    groups = [[_list_turns(result) for result in group] for group in (passed, failed)]
+    groups = [
+        [[list(_list_steps(turn)) for turn in result.execution.turns] for result in group] for group in (passed, failed)
+    ]
     divergences: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
     doubtful: dict[_Noise, tuple[tuple[int, int], Divergence]] = {}
     has_noise = False
@@ -410,10 +408,6 @@ def _get_value(value: Any, path: Sequence[str | int]) -> Any:
     return value
 
 
-def _list_turns(result: CaseResult) -> _Steps:
-    return [list(_list_steps(turn)) for turn in result.execution.turns]
-
-
 def _list_steps(turn: TurnResult) -> Iterator[_Step]:
     invocation = turn.invocation
     prompt = invocation.user_content.text(thoughts=False)
@@ -429,7 +423,7 @@ def _list_steps(turn: TurnResult) -> Iterator[_Step]:
             model_call += 1
             is_after_response = False
         yield _make_step(event, model_call if has_models else None)
-    answer = "" if invocation.final_response is None else invocation.final_response.text(thoughts=False)
+    answer = invocation.response_text(thoughts=False) or ""
     yield _Step("the answer", model_call + is_after_response if has_models else None, answer, answer)
 
 
@@ -473,11 +467,10 @@ class QuarantinedCase(NamedTuple):
 
 
 def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
-    """Yield the quarantined cases as text."""
     for each in cases:
         stale = " (the set has no such case)" if each.is_missing else ""
         stale = f" (without effect: {DIFFERENT_CASE})" if each.is_changed else stale
-        yield f"  {_safe(f'{each.eval_set}:{each.name}')}: {_safe(str(each.quarantine))}{stale}"
+        yield f"  {redacted_line(f'{each.eval_set}:{each.name}')}: {redacted_line(str(each.quarantine))}{stale}"
 
 
 def list_quarantined(
@@ -496,11 +489,10 @@ def outage_line(left_out: Sequence[CaseKey]) -> str | None:
     """Say how many cases are left out after an outage; None if there are none."""
     if not left_out:
         return None
-    names = ", ".join(_safe(str(case)) for case in left_out[:_MOST_NAMED])
-    more = len(left_out) - _MOST_NAMED
+    names = join_some([redacted_line(str(case)) for case in left_out], _MOST_NAMED)
     return (
         f"left out: {pluralise(len(left_out), 'case')} whose last run ended before the agent started, so that it is "
-        f"not known what changed; run them again: {names}{f' and {more:,} more' if more > 0 else ''}"
+        f"not known what changed; run them again: {names}"
     )
 
 
@@ -513,7 +505,7 @@ def explain_no_divergence(flaky: FlakyCase) -> str:
         if flaky.is_noisy
         else "the executions are equal"
     )
-    names = ", ".join(map(_safe, flaky.disagreeing))
+    names = ", ".join(map(redacted_line, flaky.disagreeing))
     return f"{reason}; they were judged differently: {names}" if names else reason
 
 
@@ -532,7 +524,7 @@ def flaky_lines(flaky_cases: Sequence[FlakyCase], *, repeated: int) -> Iterator[
     for flaky in flaky_cases:
         yield ""
         yield (
-            f"{_safe(names[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
+            f"{redacted_line(names[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
             f"{flaky.probability:.0%}{format_interval(flaky.interval, '.0%')}, in {pluralise(len(flaky.runs), 'run')}"
         )
         if flaky.divergence is not None:
@@ -540,21 +532,21 @@ def flaky_lines(flaky_cases: Sequence[FlakyCase], *, repeated: int) -> Iterator[
         else:
             yield f"  {explain_no_divergence(flaky)}"
         if flaky.quarantine is not None:
-            yield f"  {_safe(str(flaky.quarantine))}"
+            yield f"  {redacted_line(str(flaky.quarantine))}"
 
 
 def describe_divergence(divergence: Divergence) -> tuple[str, str, str]:
     """Describe the first difference in short texts: its place, and the step of each execution."""
     call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
-    passed, failed = _safe(divergence.passed), _safe(divergence.failed)
-    place = f"first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
+    passed, failed = redacted_line(divergence.passed), redacted_line(divergence.failed)
+    place = f"first difference: turn {divergence.turn + 1}{call}, {redacted_line(divergence.what)}"
     return place, _cut(passed, failed), _cut(failed, passed)
 
 
 def _divergence_lines(divergence: Divergence) -> Iterator[str]:
     place, passed, failed = describe_divergence(divergence)
     yield f"  {place}"
-    if _safe(divergence.passed) == _safe(divergence.failed):
+    if redacted_line(divergence.passed) == redacted_line(divergence.failed):
         yield "    they differ in a value that is masked here, or in white space"
         return
     yield f"    passed: {passed}"
@@ -563,16 +555,9 @@ def _divergence_lines(divergence: Divergence) -> Iterator[str]:
 
 def _cut(text: str, other: str) -> str:
     """Shorten a step so that its first difference from the other is visible."""
-    first_difference = next(
-        (place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other)
-    )
-    start = max(first_difference - _BEFORE, 0)
+    start = max(measure_common_prefix(text, other) - _BEFORE, 0)
     begin = f"…{text[start:]}" if start and len(text) > _LONGEST else text
     return (begin if len(begin) <= _LONGEST else f"{begin[:_LONGEST]}…") or "(empty)"
-
-
-def _safe(text: str) -> str:
-    return one_line(redact(text))
 
 
 def flaky_record(
@@ -590,10 +575,7 @@ def flaky_record(
         "schema_version": SCHEMA_VERSION,
         "cases": [
             {
-                "target": flaky.case.target,
-                "eval_set": flaky.case.eval_set,
-                "eval_id": flaky.case.eval_id,
-                "occurrence": flaky.case.occurrence,
+                **flaky.case.model_dump(),
                 "passed": flaky.passed,
                 "samples": flaky.samples,
                 "probability": flaky.probability,
@@ -602,7 +584,7 @@ def flaky_record(
                 "divergence": None if flaky.divergence is None else _divergence_record(flaky.divergence),
                 "differs_only_in_noise": flaky.is_noisy,
                 "judged_differently": list(flaky.disagreeing),
-                "quarantine": quarantine_record(flaky.quarantine),
+                "quarantine": model_record(flaky.quarantine),
             }
             for flaky in flaky_cases
         ],

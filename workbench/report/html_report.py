@@ -38,8 +38,6 @@ _DATA = "<!-- data -->"
 
 
 class StatusCount(NamedTuple):
-    """The number of cases with a status."""
-
     symbol: str
     status: str
     cases: int

@@ -18,11 +18,12 @@ from workbench.model.results import (
     MetricStatus,
     cohen_kappa,
     fleiss_kappa,
+    has_judgements,
     observed_agreement,
 )
 from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.run_report import PARTLY_JUDGED
+from workbench.report.run_report import PARTLY_JUDGED, name_repeat
 from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 
 _ONE_VERDICT = "all verdicts are equal, so kappa is undefined"
@@ -68,7 +69,6 @@ class CriterionAgreement:
 
     @property
     def kappa_name(self) -> str:
-        """The name of the kappa statistic."""
         return "Cohen" if self.judgements == 2 else "Fleiss"
 
     @property
@@ -88,7 +88,7 @@ def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
         for results in judgements.results
         for result in results
         for metric in result.metrics
-        if _has_judgement(metric)
+        if has_judgements([metric])
     )
     agreements = []
     for name in names:
@@ -174,12 +174,7 @@ def _find_metric(result: CaseResult, name: str) -> MetricResult | None:
     return next((metric for metric in result.metrics if metric.name == name), None)
 
 
-def _has_judgement(metric: MetricResult) -> bool:
-    return any(turn.judgement is not None for turn in metric.per_invocation)
-
-
 def agreement_lines(judgements: Judgements, agreements: Sequence[CriterionAgreement]) -> Iterator[str]:
-    """Yield the agreement as text."""
     yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
     for agreement in agreements:
         yield ""
@@ -196,8 +191,7 @@ def agreement_lines(judgements: Judgements, agreements: Sequence[CriterionAgreem
             yield f"  samples    {pluralise(agreement.partly_judged, 'verdict')} {PARTLY_JUDGED}"
         yield f"  flips      {pluralise(len(agreement.flips), 'case') if agreement.flips else 'none'}"
         for flip in agreement.flips:
-            repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
-            yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"
+            yield f"    {one_line(name_repeat(flip.case, flip.repeat))}: {', '.join(flip.verdicts)}"
 
 
 def outcome_text(agreements: Sequence[CriterionAgreement]) -> str:
@@ -215,7 +209,6 @@ def outcome_text(agreements: Sequence[CriterionAgreement]) -> str:
 
 
 def agreement_record(judgements: Judgements, agreements: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
-    """Return the agreement as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": judgements.run_ids[0],
@@ -235,10 +228,7 @@ def agreement_record(judgements: Judgements, agreements: Sequence[CriterionAgree
                 "partly_judged": agreement.partly_judged,
                 "flips": [
                     {
-                        "target": flip.case.target,
-                        "eval_set": flip.case.eval_set,
-                        "eval_id": flip.case.eval_id,
-                        "occurrence": flip.case.occurrence,
+                        **flip.case.model_dump(),
                         "repeat": flip.repeat,
                         "verdicts": list(flip.verdicts),
                     }

@@ -13,13 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from pydantic import BaseModel
+
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import Invocation, Quarantine
+from workbench.model.evalset import Invocation
 from workbench.model.facts import cache_by_identity, pause_gc
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
-    Execution,
     InvocationScore,
     MetricResult,
     MetricStatus,
@@ -36,10 +37,9 @@ from workbench.model.text import (
     may_be_redacted,
     may_name_secret,
     neutralise,
-    one_line,
     redact,
+    redacted_line,
 )
-from workbench.model.trace import get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
     QUARANTINE_SYMBOL,
@@ -47,11 +47,13 @@ from workbench.report.run_report import (
     ReportedCase,
     RunFacts,
     RunReport,
+    call_records,
     count_repeats,
     describe_model_calls,
     describe_sources,
     format_metric_errors,
     mark_replayed,
+    missing_samples_lines,
     quarantine_lines,
     samples_text,
     set_heading,
@@ -212,33 +214,23 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "occurrence": result.case.occurrence,
         "repeat": result.repeat,
         "status": result.status.value,
-        "quarantine": quarantine_record(result.quarantine),
+        "quarantine": model_record(result.quarantine),
         "unsure": has_unsure_metric(result.metrics),
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
         "agent_seconds": result.agent_seconds,
         "node": result.execution.node,
-        "metrics": metric_records(result.metrics if metrics is None else metrics),
-        "simulation": simulation_record(result.execution),
-        "model_calls": model_calls_record(result.execution),
+        "metrics": [metric_record(metric) for metric in (result.metrics if metrics is None else metrics)],
+        "simulation": model_record(result.execution.simulation),
+        "model_calls": model_record(result.execution.model_calls),
         "turns": [turn_record(turn, result) for turn in result.execution.turns],
         "differences": difference_records(case),
     }
 
 
-def quarantine_record(quarantine: Quarantine | None) -> dict[str, Any] | None:
-    """Return the quarantine of a case; None if it is in none."""
-    return None if quarantine is None else quarantine.model_dump(mode="json")
-
-
-def simulation_record(execution: Execution) -> dict[str, Any] | None:
-    """Return the data of the simulated user; None if there was none."""
-    return None if execution.simulation is None else execution.simulation.model_dump(mode="json")
-
-
-def model_calls_record(execution: Execution) -> dict[str, Any] | None:
-    """Return how many model calls of the agent were made and replayed; None if they were not intercepted."""
-    return None if execution.model_calls is None else execution.model_calls.model_dump(mode="json")
+def model_record(value: BaseModel | None) -> dict[str, Any] | None:
+    """Return one of our types, such as the quarantine of a case, as it is in memory; None if there is none."""
+    return None if value is None else value.model_dump(mode="json")
 
 
 def error_record(result: CaseResult) -> dict[str, Any] | None:
@@ -252,13 +244,9 @@ def error_record(result: CaseResult) -> dict[str, Any] | None:
     return {"kind": "metric", "message": message, "turn": None, "traceback": None, "stderr_tail": None}
 
 
-def metric_records(metrics: Iterable[MetricResult]) -> list[dict[str, Any]]:
-    """Return the metrics of a case."""
-    return [metric_record(metric) for metric in metrics]
-
-
 def metric_record(metric: MetricResult) -> dict[str, Any]:
-    """Return one metric of a case."""
+    """Return one metric of a case. `judged_by` is about the turn (from 0) with most missing samples."""
+    count = metric.missing_samples
     return {
         "name": metric.name,
         "score": metric.score,
@@ -269,16 +257,12 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
         "scored": metric.scored,
         "total": metric.total,
         "unsure": is_unsure(metric),
-        "judged_by": _sample_record(metric),
+        "judged_by": None
+        if count is None
+        else {"read": count.readable, "asked": count.requested, "turn": count.turn - 1},
         "per_invocation": [_score_record(score) for score in metric.per_invocation],
         "details": metric.details,
     }
-
-
-def _sample_record(metric: MetricResult) -> dict[str, int] | None:
-    """Return the readable samples on the turn (from 0) with most missing samples; None if none is missing."""
-    count = metric.missing_samples
-    return None if count is None else {"read": count.readable, "asked": count.requested, "turn": count.turn - 1}
 
 
 def _score_record(score: InvocationScore) -> dict[str, Any]:
@@ -290,16 +274,13 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
 
 
 def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
-    """Return one actual turn of a result."""
-    response = turn.invocation.final_response
-    calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)]
     return {
         "user": turn.invocation.user_content.text(),
-        "response": response.text() if response is not None else None,
-        "trajectory": calls if result.has_known_calls(turn) else None,
+        "response": turn.invocation.response_text(),
+        "trajectory": call_records(turn.invocation) if result.has_known_calls(turn) else None,
         "duration_seconds": turn.duration_seconds,
         "inference_calls": turn.inference_calls,
-        "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,
+        "usage": model_record(turn.usage),
     }
 
 
@@ -434,7 +415,7 @@ def _row(report: RunReport, case: ReportedCase, metrics: Mapping[str, bool]) -> 
         f"{result.duration_seconds:.6f}",
         f"{result.agent_seconds:.6f}",
         dump([turn["user"] for turn in turns]),
-        dump([turn.final_response.text() if turn.final_response is not None else None for turn in expected]),
+        dump([turn.response_text() for turn in expected]),
         dump([turn["response"] for turn in turns]),
         dump([turn["trajectory"] for turn in turns]),
         dump(difference_records(case)),
@@ -473,7 +454,6 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def junit_xml(report: RunReport) -> str:
-    """Write the run as JUnit XML."""
     root = ElementTree.Element("testsuites", {"name": "workbench", **_counts(report.cases)})
     for (target, eval_set), cases in report.by_eval_set().items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": _text(f"{target} {eval_set}"), **_counts(cases)})
@@ -565,33 +545,20 @@ def markdown(report: RunReport) -> str:
             "",
         ]
     lines += _metrics(report)
-    unstable = [entry for entry in count_repeats(report.outcomes) if entry.is_flaky]
-    if unstable:
-        lines += ["## Flaky", ""]
-        lines += [f"- {escape_markdown(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [
-            ""
-        ]
-    unsure = [
-        f"- {_title(case)}: {escape_markdown(text)}"
-        for case in report.cases
-        for metric in case.deciding_metrics
-        if (text := unsure_text(metric)) is not None
-    ]
-    if unsure:
-        lines += ["## Unsure", "", *unsure, ""]
-    quarantined = [
-        f"- {_title(case)}: {escape_markdown(line)}" for case in report.cases for line in quarantine_lines(case.result)
-    ]
-    if quarantined:
-        lines += ["## Quarantine", "", *quarantined, ""]
-    missing = [
-        f"- {_title(case)}: {escape_markdown(f'{metric.name}: {text}')}"
-        for case in report.cases
-        for metric in case.deciding_metrics
-        if (text := samples_text(metric)) is not None
-    ]
-    if missing:
-        lines += ["## Samples missing", "", *missing, ""]
+    notes: dict[str, list[str]] = {"Flaky": [], "Unsure": [], "Quarantine": [], "Samples missing": []}
+    for entry in count_repeats(report.outcomes):
+        if entry.is_flaky:
+            notes["Flaky"].append(f"{escape_markdown(entry.name)}: {entry.passed} of {entry.total} passed")
+    for case in report.cases:
+        for title, texts in (
+            ("Unsure", map(unsure_text, case.deciding_metrics)),
+            ("Quarantine", quarantine_lines(case.result)),
+            ("Samples missing", missing_samples_lines(case.deciding_metrics)),
+        ):
+            notes[title] += [f"{_title(case)}: {escape_markdown(text)}" for text in texts if text is not None]
+    for title, items in notes.items():
+        if items:
+            lines += [f"## {title}", "", *(f"- {item}" for item in items), ""]
     bad = [case for case in report.cases if case.result.status in NOT_GOOD]
     if bad:
         lines += ["## What went wrong", ""]
@@ -654,7 +621,7 @@ def _title(case: ReportedCase) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return a text on one line, without markup or secrets."""
-    return _SPECIAL.sub(r"\\\1", one_line(redact(text)))
+    return _SPECIAL.sub(r"\\\1", redacted_line(text))
 
 
 # HTML: a page with the document of `--format json`, and with additional data for the page.
@@ -701,12 +668,10 @@ def _escape_non_ascii(text: str) -> str:
 
 def _expected_turn_record(turn: Invocation, *, is_row: bool) -> dict[str, Any]:
     """Return one expected turn. Its trajectory is null if a row does not say which calls it expects."""
-    response = turn.final_response
-    calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn)]
     return {
         "user": turn.user_content.text(),
-        "response": response.text(thoughts=False) if response is not None else None,
-        "trajectory": None if is_row and turn.intermediate_data is None else calls,
+        "response": turn.response_text(thoughts=False),
+        "trajectory": None if is_row and turn.intermediate_data is None else call_records(turn),
     }
 
 
@@ -723,5 +688,4 @@ WRITERS: Mapping[str, Callable[[RunReport], str]] = {
 
 
 def write_report(report: RunReport, report_format: str) -> str:
-    """Write a run in the format of this name."""
     return WRITERS[report_format](report)

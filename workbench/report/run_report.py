@@ -35,7 +35,7 @@ from workbench.model.results import (
     measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, score_text
+from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, redacted_line, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import (
     Difference,
@@ -472,11 +472,16 @@ def quarantine_lines(result: CaseResult) -> list[str]:
 def describe_quarantine(status: CaseStatus | None, quarantine: Quarantine) -> str:
     """Say until when and why a case is in quarantine, and whether its verdict, if any, counts nevertheless."""
     counts = " (an ERROR counts)" if status is CaseStatus.ERROR and not quarantine.is_expired else ""
-    return one_line(redact(f"{quarantine}{counts}"))
+    return redacted_line(f"{quarantine}{counts}")
 
 
 PARTLY_JUDGED = "judged by fewer samples than asked"
 """Describes a verdict with missing samples."""
+
+
+def name_repeat(case: object, repeat: int) -> str:
+    """Return the name of a case, with a number for repeats after the first: `hello [2]`."""
+    return f"{case} [{repeat + 1}]" if repeat else str(case)
 
 
 def set_heading(target: str, eval_set: str) -> str:
@@ -672,12 +677,10 @@ def case_heading(result: CaseResult) -> str:
     """Return the heading of a conversation: the case, and who plays the user."""
     simulation = result.execution.simulation
     user = "" if simulation is None else f"  {_describe_user(simulation)}"
-    repeat = f" [{result.repeat + 1}]" if result.repeat else ""
-    return one_line(f"── {result.case}{repeat}{user}")
+    return one_line(f"── {name_repeat(result.case, result.repeat)}{user}")
 
 
 def user_lines(text: str) -> Iterator[str]:
-    """Yield the lines of the user's text."""
     return _speech_lines("user", text)
 
 
@@ -688,8 +691,8 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
     for message in list_messages(turn.invocation):
         yield from _speech_lines(message.author, message.text)
-    response = turn.invocation.final_response
-    yield from _speech_lines("agent", "(nothing)" if response is None else response.text(thoughts=False))
+    response = turn.invocation.response_text(thoughts=False)
+    yield from _speech_lines("agent", "(nothing)" if response is None else response)
 
 
 def ending_line(result: CaseResult) -> str:
@@ -705,7 +708,6 @@ def ending_line(result: CaseResult) -> str:
 
 
 def conversation_lines(result: CaseResult) -> Iterator[str]:
-    """Yield a whole conversation."""
     yield case_heading(result)
     for turn in result.execution.turns:
         yield from user_lines(turn.invocation.user_content.text(thoughts=False))
@@ -717,9 +719,7 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
     """Return a whole conversation as JSON values; `ended` is stop_signal, limit or null."""
     simulation = result.execution.simulation
     return {
-        "target": result.case.target,
-        "eval_set": result.case.eval_set,
-        "eval_id": result.case.eval_id,
+        **result.case.model_dump(exclude={"occurrence"}),
         "repeat": result.repeat,
         "ended": None if simulation is None or simulation.end is None else simulation.end.value,
         "error": None if result.failure is None else redact(result.failure.message),
@@ -729,16 +729,17 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
         "turns": [
             {
                 "user": turn.invocation.user_content.text(thoughts=False),
-                "agent": None
-                if turn.invocation.final_response is None
-                else turn.invocation.final_response.text(thoughts=False),
-                "tool_calls": None
-                if turn.calls_unknown is not None
-                else [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)],
+                "agent": turn.invocation.response_text(thoughts=False),
+                "tool_calls": None if turn.calls_unknown is not None else call_records(turn.invocation),
             }
             for turn in result.execution.turns
         ],
     }
+
+
+def call_records(invocation: Invocation) -> list[dict[str, Any]]:
+    """Return the tool calls of a turn as JSON values."""
+    return [call._asdict() for call in get_trajectory(invocation)]
 
 
 def _describe_user(simulation: SimulatedConversation) -> str:

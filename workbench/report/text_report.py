@@ -9,7 +9,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 from unicodedata import normalize
 
@@ -29,10 +28,12 @@ from workbench.model.text import (
     format_mean,
     format_measured,
     mask_named_secrets,
+    measure_common_prefix,
     neutralise,
     one_line,
     pluralise,
     redact,
+    redacted_line,
     shorten,
 )
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
@@ -49,6 +50,7 @@ from workbench.report.run_report import (
     describe_model_calls,
     failed_judging_lines,
     mark_replayed,
+    name_repeat,
     quarantine_lines,
     sample_lines,
     samples_text,
@@ -220,7 +222,6 @@ def failure_texts(failure: Failure, *, fold: Callable[[str], str] = fold_library
 
 
 def list_sample_lines(case: ReportedCase) -> list[str]:
-    """Return a line for each sample of each judge."""
     return [make_safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
 
 
@@ -324,8 +325,7 @@ def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     if normalize("NFC", expected_text) == normalize("NFC", actual_text):
         texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
         texts = [text.replace("  ", " \\u0020") for text in texts]  # one_line joins blanks
-        shared_length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-        start = max(shared_length - _CONTEXT, 0)
+        start = max(measure_common_prefix(*texts) - _CONTEXT, 0)
         cut = "..." if start else ""
         expected_text, actual_text = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
     return expected_text, actual_text
@@ -341,15 +341,14 @@ def format_path(path: Path) -> str:
 
 def make_safe(text: str) -> str:
     """Make untrusted text safe to print on one line: visible control characters, no secrets, shortened."""
-    return one_line(redact(text), width=_WIDTH)
+    return redacted_line(text, width=_WIDTH)
 
 
 def _failure_lines(case: ReportedCase) -> Iterator[str]:
     failure = case.result.failure
     if failure is not None:
         turn = f", turn {failure.turn + 1}" if failure.turn is not None else ""
-        message = one_line(redact(failure.message), width=4 * _WIDTH)
-        yield f"{failure.kind.value}{turn}: {message}"
+        yield f"{failure.kind.value}{turn}: {redacted_line(failure.message, width=4 * _WIDTH)}"
 
 
 def _explain_no_verdict(case: ReportedCase) -> str:
@@ -454,8 +453,7 @@ _NARROW = 6
 _TIME_WIDTH = 8
 _NAME_WIDTH = 100  # terminal cells of an id; longer ones lose their middle
 _MOST_LISTED = 20
-"""Maximum number of listed verdicts with disagreeing, or with missing samples."""
-_MOST_HINTS = 20
+"""Maximum number of listed hints, and of verdicts with disagreeing, or with missing samples."""
 _COLOURS = {
     CaseStatus.PASSED: "32",
     CaseStatus.FAILED: "31",
@@ -516,14 +514,16 @@ class VerdictTable:
                 bounds = format_interval(wilson_interval(entry.passed, entry.total), ".0%")
                 repeats = f"{entry.passed} of {entry.total} repeats passed{bounds}"
                 lines.append(f"flaky: {one_line(entry.name)}: {repeats}")
-        lines += _unsure_lines(report.outcomes)
-        lines += _partly_judged_lines(report.outcomes)
-        lines += _hint_lines(report.outcomes)
+        lines += _limit_lines("unsure", _list_by_case((each, each.unsure) for each in report.outcomes))
+        lines += _limit_lines("samples missing", _list_by_case((each, each.partly_judged) for each in report.outcomes))
+        hints = (make_safe(hint) for each in report.outcomes for hint in each.hints)  # on passed criteria
+        lines += _limit_lines("hint", _count_texts(hints))
         lines += [self._style.paint(one_line(spending_line(spending)), "2") for spending in report.summary.models]
         calls = report.summary.model_calls
         if calls:
             lines.append(self._style.paint(describe_model_calls(calls), "2"))
-            lines += [self._style.paint(line, "2") for line in _asked_live_lines(report.outcomes)]
+            reasons = _count_texts(one_line(each.asked_live) for each in report.outcomes if each.asked_live is not None)
+            lines += [self._style.paint(line, "2") for line in _limit_lines("models asked live", reasons)]
         status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]
@@ -610,37 +610,19 @@ class VerdictTable:
         return lines
 
 
-def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return the cases with disagreeing samples."""
-    texts = [f"{_outcome_name(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
-    return _limit_lines("unsure", texts)
-
-
-def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return the verdicts with missing samples."""
-    texts = [f"{_outcome_name(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
-    return _limit_lines("samples missing", texts)
-
-
 def _limit_lines(title: str, texts: Sequence[str]) -> list[str]:
     more = len(texts) - _MOST_LISTED
     lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
     return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
 
 
-def _asked_live_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return each reason why models were asked although there is a recording once."""
-    counts = Counter(outcome.asked_live for outcome in outcomes if outcome.asked_live is not None)
-    texts = [f"{one_line(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common()]
-    return _limit_lines("models asked live", texts)
+def _list_by_case(texts: Iterable[tuple[CaseOutcome, Iterable[str]]]) -> list[str]:
+    return [f"{_row_name(each.case.name, each.repeat)}: {one_line(text)}" for each, lines in texts for text in lines]
 
 
-def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return each hint on passed criteria once. The other hints are shown with their case."""
-    counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
-    lines = [f"hint: {make_safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
-    more = len(counts) - len(lines)
-    return [*lines, f"hint: and {more} more"] if more else lines
+def _count_texts(texts: Iterable[str]) -> list[str]:
+    """Return each text once, the most frequent first, with the number of its cases."""
+    return [f"{text} ({pluralise(count, 'case')})" for text, count in Counter(texts).most_common()]
 
 
 def row_name(case: ReportedCase) -> str:
@@ -648,12 +630,8 @@ def row_name(case: ReportedCase) -> str:
     return _row_name(case.name, case.result.repeat)
 
 
-def _outcome_name(outcome: CaseOutcome) -> str:
-    return _row_name(outcome.case.name, outcome.repeat)
-
-
 def _row_name(name: str, repeat: int) -> str:
-    return _shorten_name(one_line(f"{name} [{repeat + 1}]" if repeat else name))
+    return _shorten_name(one_line(name_repeat(name, repeat)))
 
 
 def width_of_names(names: Sequence[str]) -> int:
@@ -766,7 +744,7 @@ def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
     if expected.args is None or actual.args is None:
         for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):
             if expected.args != actual.args:
-                yield f"{sign}  {'no arguments written (args absent)' if args is None else format_value(args)}"
+                yield f"{sign}  {_arguments_text(args)}"
         return
     differences_by_key: dict[str | int, list[Difference]] = {}
     for kind, path, expected_value, actual_value in find_value_differences(expected.args, actual.args):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import Enum, StrEnum
 from functools import cache
-from itertools import takewhile
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -21,7 +20,7 @@ from workbench.model.evalset import (
     InvocationEvents,
     mask_model_secrets,
 )
-from workbench.model.text import mask_named_secrets
+from workbench.model.text import mask_named_secrets, measure_common_prefix
 from workbench.model.trace import ToolCall, get_trajectory
 
 # Differences in calls, call by call and argument by argument.
@@ -105,11 +104,9 @@ def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
 
 def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
     """Find the difference of the final response, if one is expected. Thoughts are ignored."""
-    if expected.final_response is not None:
-        expected_text = expected.final_response.text(thoughts=False)
-        actual_text = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
-        if expected_text != (actual_text or ""):
-            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=expected_text, actual=actual_text)
+    expected_text, actual_text = expected.response_text(thoughts=False), actual.response_text(thoughts=False)
+    if expected_text is not None and expected_text != (actual_text or ""):
+        yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=expected_text, actual=actual_text)
 
 
 def find_call_differences(
@@ -193,17 +190,6 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
 
 
 def _find_argument_differences(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[Difference]:
-    if expected.args is None or actual.args is None:
-        if expected.args != actual.args:
-            yield Difference(
-                kind=DifferenceKind.ARGUMENT_CHANGED,
-                tool=expected.name,
-                expected_call=pair.expected,
-                actual_call=pair.actual,
-                expected=expected.args,
-                actual=actual.args,
-            )
-        return
     for kind, path, expected_value, actual_value in find_value_differences(expected.args, actual.args):
         yield Difference(
             kind=kind,
@@ -534,8 +520,8 @@ def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
 
 def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
     left, right = _tokenize(expected), _tokenize(actual)
-    start = _count_shared(left, right)
-    end = _count_shared(left[start:][::-1], right[start:][::-1])
+    start = measure_common_prefix(left, right)
+    end = measure_common_prefix(left[start:][::-1], right[start:][::-1])
     yield from _make_same(left[:start])
     left_end, right_end = len(left) - end, len(right) - end
     inner, other = left[start:left_end], right[start:right_end]
@@ -622,8 +608,3 @@ def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
             yield from flush(PassageChange.SAME)
         texts[change].append(text)
     yield from flush(PassageChange.SAME, PassageChange.REMOVED, PassageChange.ADDED)
-
-
-def _count_shared(left: Sequence[str], right: Sequence[str]) -> int:
-    """Count the items at the beginning that two sequences share."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.patterns import Pattern
 from workbench.model.results import TokenUsage
+from workbench.model.text import measure_common_prefix
 
 # Addresses of models.
 
@@ -243,16 +243,11 @@ def _format_value(value: Any, *, as_json: bool) -> str | None:
 def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:
     """Return the number of the first line that differs, and both texts without the equal lines around it."""
     old, new = before.split("\n"), now.split("\n")
-    start = _count_equal(old, new)
-    end = min(_count_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    start = measure_common_prefix(old, new)
+    end = min(measure_common_prefix(old[::-1], new[::-1]), len(old) - start, len(new) - start)
     differing_lines = (lines[start : len(lines) - end] for lines in (old, new))
     texts = ["\n".join(lines) if lines else None for lines in differing_lines]
     return start + 1, texts[0], texts[1]
-
-
-def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
-    """Count the equal items at the start."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -> str:

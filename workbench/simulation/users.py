@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from pydantic.alias_generators import to_camel
-
 from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Message, ModelError, ModelReply, ModelRequest, is_google_model
 from workbench.llm.prompt_templates import TemplateProblem, find_names, render_text
-from workbench.model.criteria import EvalConfig, InvalidConfig, explain_wrong_vendor
+from workbench.model.criteria import EvalConfig, InvalidConfig, explain_wrong_vendor, find_known_key
 from workbench.model.evalset import (
     DEFAULT_STOP_SIGNAL,
     Content,
@@ -70,7 +68,7 @@ class UserOptions:
 def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOptions, list[InvalidConfig]]:
     """Read the options of a config; also return their problems. The default replaces a wrong value."""
     section = config.user_simulator_config or {}
-    values = {_to_snake_case(name): value for name, value in section.items()}
+    values = {find_known_key(name, KEYS): value for name, value in section.items()}
     problems = list(_find_unknown_keys(section))
     reader = _Reader(values, problems)
     kind = reader.read("type", str, default=_TYPE, expected=f"{_TYPE!r}")
@@ -127,7 +125,7 @@ class _Reader:
 
 def _find_unknown_keys(section: Mapping[str, Any]) -> Iterator[InvalidConfig]:
     for name in section:
-        if _to_snake_case(name) not in KEYS:
+        if find_known_key(name, KEYS) not in KEYS:
             expected = f"one of {', '.join(KEYS)}{suggest_name(name, KEYS)}"
             yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
 
@@ -143,10 +141,6 @@ def _check_instructions(instructions: str) -> Iterator[InvalidConfig]:
         if name not in names:
             shown = "{{ " + name + " }}"
             yield InvalidConfig(place=place, found=f"no {shown}", expected=f"a template with {shown}")
-
-
-def _to_snake_case(name: str) -> str:
-    return next((known for known in KEYS if to_camel(known) == name), name)
 
 
 # The prompt for a simulated user, and the check of a scenario.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -138,6 +139,15 @@ def shown_path(path: Path | str) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
+
+
+@contextmanager
+def os_errors(doing: Literal["read", "write", "create", "delete"], path: Path) -> Iterator[None]:
+    """Context manager: raises a StoreError for an error of the operating system inside it."""
+    try:
+        yield
+    except OSError as error:
+        raise make_os_error(doing, path, error) from error
 
 
 def make_os_error(doing: Literal["read", "write", "create", "delete"], path: Path, error: OSError) -> StoreError:

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from workbench import __version__
-from workbench.store.errors import FileChanged, StoreError, make_os_error
+from workbench.store.errors import FileChanged, StoreError, make_os_error, os_errors
 
 # Caches: what a cached result depends on besides its input
 
@@ -216,7 +216,6 @@ class Stamp:
 
     @property
     def signature(self) -> Signature:
-        """The file attributes."""
         return self.mtime_ns, self.ctime_ns, self.size, self.inode
 
 
@@ -238,10 +237,8 @@ def is_missing(path: Path) -> bool:
     """True if there is no such file. False if the system does not say, for example without permission."""
     try:
         path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
     return False
 
 
@@ -345,11 +342,8 @@ def write_directly(path: Path, pieces: Iterable[bytes], *, announce: Callable[[s
 
     A pipe without a reader is announced, and refused if none comes within a minute.
     """
-    try:
-        with open(_open_for_reader(path, announce), "wb") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
+    with os_errors("write", path), open(_open_for_reader(path, announce), "wb") as file:
+        file.writelines(pieces)
 
 
 def _open_for_reader(path: Path, announce: Callable[[str], None]) -> int:
@@ -457,7 +451,7 @@ _SMALL_FILE = 64 * 1024  # bytes
 def check_writable(folder: Path) -> None:
     """Write a small file in a folder, and remove it. Raises StoreError."""
     temporary = folder / _temporary_name("check")
-    try:
+    with os_errors("write", folder):
         try:
             with temporary.open("xb") as file:
                 file.write(bytes(_SMALL_FILE))
@@ -465,8 +459,6 @@ def check_writable(folder: Path) -> None:
                 os.fsync(file.fileno())
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise make_os_error("write", folder, error) from error
 
 
 _TEMPORARY = re.compile(
@@ -502,10 +494,8 @@ def _read_writer(name: re.Match[str]) -> dict[str, object]:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents if they are missing. Raises StoreError."""
-    try:
+    with os_errors("create", path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise make_os_error("create", path, error) from error
 
 
 def make_project_name(root: Path) -> str:
@@ -539,7 +529,7 @@ def _write(
     if real.is_dir():
         raise StoreError(path, "cannot write it: it is a folder, expected a file")
     temporary = str(real.with_name(_temporary_name(real.name)))
-    try:
+    with os_errors("write", path):
         try:
             status = _write_temporary(temporary, real, pieces, mode)
             publish(temporary)
@@ -547,8 +537,6 @@ def _write(
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108
         _flush_folder(real.parent)
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
     return _stat_after_rename(real, status)
 
 
@@ -657,10 +645,8 @@ class SetFiles:
         path = self.get_path(relative)
         make_folder(path.parent)
         if kept.link is not None:
-            try:
+            with os_errors("create", path):
                 path.symlink_to(kept.link)
-            except OSError as error:
-                raise make_os_error("create", path, error) from error
             return
         write_new(path, kept.data)
         if kept.mode is not None:
@@ -673,12 +659,10 @@ class SetFiles:
         data = read_bytes(path)[0]
         if expect is not None and data != expect:
             raise FileChanged(path, ours=expect, theirs=data)
-        try:
+        with os_errors("delete", path):
             link = str(path.readlink()) if path.is_symlink() else None
             kept = FileSnapshot(data=data, mode=path.stat().st_mode & 0o7777, link=link)
             path.unlink()
-        except OSError as error:
-            raise make_os_error("delete", path, error) from error
         return kept
 
     def move(self, old: str, new: str) -> None:
@@ -714,10 +698,8 @@ class SetFiles:
             raise make_os_error("delete", source, error) from error
 
     def _rename(self, source: Path, target: Path) -> None:
-        try:
+        with os_errors("create", target):
             source.rename(target)
-        except OSError as error:
-            raise make_os_error("create", target, error) from error
 
     def _is_inside(self, folder: Path) -> bool:
         """True if a folder, existing or not, is inside ours after links are resolved."""

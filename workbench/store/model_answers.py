@@ -21,14 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import ValidationError
 
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.case_reader import read_json_lines
 from workbench.store.files import refuse_special_file, write_in_pieces
 from workbench.store.history.history_schema import open_database
@@ -99,15 +98,12 @@ class ReplyStore:
             return [key for (key,) in self._database.execute("SELECT key FROM reply")]
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -293,7 +289,7 @@ class Recording:
     def _open(self) -> None:
         self._places.clear()
         refuse_special_file(self.path)
-        try:
+        with os_errors("read", self.path):
             self._converted = _convert(self.path)
             if self._converted is not None:
                 self._index(self._converted)
@@ -302,8 +298,6 @@ class Recording:
                 if os.fstat(file.fileno()).st_size:
                     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                         self._index(data)
-        except OSError as error:
-            raise make_os_error("read", self.path, error) from error
 
     def _index(self, data: mmap.mmap | bytes) -> None:
         if data[: len(_HEAD)] != _HEAD:
@@ -342,7 +336,6 @@ class Recording:
 
     @property
     def blocks(self) -> Sequence[BlockName]:
-        """The recorded blocks."""
         return list(self._places)
 
     def read(self, part: CallKind, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
@@ -378,12 +371,9 @@ class Recording:
         place = self._places[name]
         if self._converted is not None:
             return self._converted[place.start : place.end]
-        try:
-            with self.path.open("rb") as file:
-                file.seek(place.start)
-                return file.read(place.end - place.start)
-        except OSError as error:
-            raise make_os_error("read", self.path, error) from error
+        with os_errors("read", self.path), self.path.open("rb") as file:
+            file.seek(place.start)
+            return file.read(place.end - place.start)
 
 
 _TRIES = 5
@@ -446,29 +436,23 @@ def _format_block(name: Mapping[str, Any], calls: Sequence[Any]) -> str:
 
 def add_recording(path: Path, recorded: RecordedCalls[Any]) -> None:
     """Add a block to a file of recorded calls. Several processes may do so. Raises StoreError."""
-    try:
-        with _lock(path) as file:
-            if file.seek(0, os.SEEK_END):
-                if (converted := _convert(path)) is not None:
-                    write_in_pieces(path, (converted, recorded.format_lines().encode()))
-                    return
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # a writer was killed
-                    file.write(b"\n")
-            file.write(recorded.format_lines().encode())
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
+    with os_errors("write", path), _lock(path) as file:
+        if file.seek(0, os.SEEK_END):
+            if (converted := _convert(path)) is not None:
+                write_in_pieces(path, (converted, recorded.format_lines().encode()))
+                return
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a writer was killed
+                file.write(b"\n")
+        file.write(recorded.format_lines().encode())
 
 
 def sort_recording(path: Path) -> None:
     """Sort the blocks of a file by case, and keep only the last of each name. Raises StoreError."""
-    try:
-        with _lock(path):
-            recording = Recording(path)
-            names = sorted(recording.blocks, key=lambda name: name.order)
-            write_in_pieces(path, (recording.read_lines(name).rstrip(b"\n") + b"\n" for name in names))
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
+    with os_errors("write", path), _lock(path):
+        recording = Recording(path)
+        names = sorted(recording.blocks, key=lambda name: name.order)
+        write_in_pieces(path, (recording.read_lines(name).rstrip(b"\n") + b"\n" for name in names))
 
 
 @contextlib.contextmanager
@@ -523,7 +507,6 @@ class RecordingStore:
             self._store.drop_older(begin, keep=_MOST_RECORDINGS)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._store.close()
 

@@ -214,7 +214,6 @@ class LocationPairing:
                     self._agents[ancestor][target.name] = folder
 
     def pair(self, eval_set: Path) -> TargetPairing:
-        """Find the target of a set."""
         lacking: str | None = None
         for folder in eval_set.parents:
             agents = self._agents.get(folder)

@@ -39,16 +39,25 @@ class SettingsSection(Fact):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name):
+            raise ValueError(f"a valid header name, not {name!r}")
+        if not value.isprintable() or not value.isascii():
+            raise ValueError(f"printable ASCII text as the value of {name}")
+        if "${" in _VARIABLE.sub("", value):
+            raise ValueError(f"${{NAME}} with the name of a variable in {name}")
+    return headers
+
+
+Headers = Annotated[dict[str, str], AfterValidator(_check_headers)]
+
+
 class A2aSettings(SettingsSection):
     """`[targets.NAME.a2a]`: requests to an A2A agent."""
 
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: Headers = Field(default_factory=dict)
     """Headers of every request; `${NAME}` stands for an environment variable."""
-
-    @field_validator("headers")
-    @classmethod
-    def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
-        return _check_headers(value)
 
 
 class HttpSettings(SettingsSection):
@@ -56,7 +65,7 @@ class HttpSettings(SettingsSection):
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
     """Method of the request. With GET the keys of the body are the query of the URL."""
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: Headers = Field(default_factory=dict)
     """Headers of every request; `${NAME}` stands for an environment variable."""
     body: Any = None
     """The JSON of a request: a table whose texts are jinja2 templates, or one template of it all. Default: prompt and
@@ -77,11 +86,6 @@ class HttpSettings(SettingsSection):
     """Port of this machine on which the run receives spans that the agent exports. Default: none."""
     otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
     """Maximum wait for exported spans after an answer."""
-
-    @field_validator("headers")
-    @classmethod
-    def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
-        return _check_headers(value)
 
     @field_validator("body")
     @classmethod
@@ -248,17 +252,6 @@ _TARGETS: dict[str, tuple[Callable[[str], bool], str]] = {
     AgentKind.COMMAND: (_is_command, "a program with its arguments"),
 }
 """Checks of `target` by kind, each with the expected value for messages."""
-
-
-def _check_headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if not _HEADER.fullmatch(name):
-            raise ValueError(f"a valid header name, not {name!r}")
-        if not value.isprintable() or not value.isascii():
-            raise ValueError(f"printable ASCII text as the value of {name}")
-        if "${" in _VARIABLE.sub("", value):
-            raise ValueError(f"${{NAME}} with the name of a variable in {name}")
-    return headers
 
 
 # Settings of `workbench.toml`, all optional
@@ -593,12 +586,9 @@ def _find_unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], 
 
 
 _SECTIONS: dict[str, type[SettingsSection]] = {
-    "run": RunSettings,
-    "judge": JudgeSettings,
-    "simulation": SimulationSettings,
-    "replay": ReplaySettings,
-    "watch": WatchSettings,
-    "tui": TuiSettings,
+    name: type(field.default)
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.default, SettingsSection)
 }
 
 
@@ -624,12 +614,13 @@ def check_settings(file: TomlFile) -> None:
             found="nothing" if first["type"] == "missing" else _describe_found(first["input"]),
             expected=KINDS
             if first["type"] == "missing" and place[-1] == "kind"
-            else _describe_expected(first["type"], first.get("ctx", {})),
+            else _EXPECTED[first["type"]].format(**first.get("ctx", {})),
         ) from None
 
 
 _USER_IN_URL = re.compile(r"//[^/?#@\s]*@")
 
+# The expected value by the type of the error, in terms of TOML.
 _EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -648,11 +639,6 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "value_error": "{error}",
 }
-
-
-def _describe_expected(kind: str, context: dict[str, Any]) -> str:
-    """Describe the expected value in terms of TOML."""
-    return _EXPECTED[kind].format(**context)
 
 
 def _describe_found(value: Any) -> str:

@@ -45,7 +45,7 @@ from workbench.report.text_report import (
     width_of_names,
 )
 from workbench.report.turn_diff import format_calls
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -68,7 +68,7 @@ _Row = tuple[str | float | None, ...]
 
 def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
     """Append the rows of these cases to a file; a new file gets a header. Raises StoreError."""
-    try:
+    with os_errors("write", file):
         file.parent.mkdir(parents=True, exist_ok=True)
         is_new = not file.exists() or not file.stat().st_size
         with file.open("a", newline="", encoding="utf-8") as stream:
@@ -77,8 +77,6 @@ def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
                 writer.writerow(_COLUMNS)
             for case in cases:
                 writer.writerows(_rows(case))
-    except OSError as error:
-        raise make_os_error("write", file, error) from error
 
 
 def _rows(case: ReportedCase) -> Iterator[_Row]:
@@ -110,18 +108,14 @@ def _status(metric: MetricResult, score: float | None) -> str:
 
 def _turn_cells(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
     yield _text(turn.user_content.text(thoughts=False) for turn in actual or expected)
-    yield _text(_response(turn) for turn in expected)
-    yield _text(_response(turn) for turn in actual)
+    yield _text(turn.response_text(thoughts=False) or "" for turn in expected)
+    yield _text(turn.response_text(thoughts=False) or "" for turn in actual)
     yield _text(format_calls(turn) for turn in expected)
     yield _text(format_calls(turn) for turn in actual)
 
 
 def _text(texts: Iterable[str]) -> str:
     return cell_text("\n".join(texts))
-
-
-def _response(turn: Invocation) -> str:
-    return "" if turn.final_response is None else turn.final_response.text(thoughts=False)
 
 
 # Search of the agent module on `sys.path`, without importing it.
@@ -511,7 +505,6 @@ async def _run_plan(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
 
 
 def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
-    """Print the verdict table."""
     criteria = {case.key.eval_set: case.config for case in plan.cases}
     table = VerdictTable(
         style=TableStyle(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria

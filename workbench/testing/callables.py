@@ -178,7 +178,6 @@ class _ThreadPerCall(ThreadPoolExecutor):
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `Executor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:
@@ -417,7 +416,6 @@ class CallingHost:
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
     ) -> CallingSession | ModelSession:
-        """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
         if isinstance(self._agent, ModelAgent):
             on_opened()
@@ -427,7 +425,6 @@ class CallingHost:
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """See `AgentHost.score`."""
         judge = self._parsed.get(request.metric)
         try:
             if judge is not None:
@@ -485,7 +482,6 @@ class CallingHost:
         return read_scores(cast(Any, metric.score({"metric": judge.name, "instances": [row]})), None)
 
     async def close(self) -> None:
-        """See `AgentHost.close`."""
         self._calls.close()
 
 
@@ -505,17 +501,34 @@ def _make_undefined(reason: str) -> CustomScoreAnswer:
     return CustomScoreAnswer(score=None, reason=reason, per_invocation=(InvocationScore(score=None, reason=reason),))
 
 
-class ModelSession:
-    """The `HostSession` of a model, for one prompt. Each prompt is asked alone, without the reply cache."""
+class _PromptSession:
+    """A `HostSession` for one prompt in this process: its dependencies are unknown."""
 
     dependencies = None
+    node = None
+
+    def __init__(self, agent: Agent | ModelAgent) -> None:
+        self._name = agent.name
+
+    async def describe(self) -> AgentDescription:
+        return AgentDescription(agents=(AgentPart(name=self._name),))
+
+    async def kill(self) -> SessionEnd:
+        return SessionEnd()
+
+    async def stop(self) -> SessionEnd:
+        return await self.kill()
+
+
+class ModelSession(_PromptSession):
+    """The session of a model. Each prompt is asked alone, without the reply cache."""
 
     def __init__(self, agent: ModelAgent, ask: Ask) -> None:
+        super().__init__(agent)
         self._agent = agent
         self._ask = ask
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `HostSession.turn`."""
         request = ModelRequest(
             model=self._agent.name,
             messages=(Message(role="user", text=content.text()),),
@@ -536,27 +549,10 @@ class ModelSession:
             usage=reply.usage,
         )
 
-    @property
-    def node(self) -> None:
-        """See `HostSession.node`."""
-
     async def state(self) -> None:
         """See `HostSession.state`."""
 
-    async def describe(self) -> AgentDescription:
-        """See `HostSession.describe`."""
-        return AgentDescription(agents=(AgentPart(name=self._agent.name),))
-
     async def finish(self) -> SessionEnd:
-        """See `HostSession.finish`."""
-        return SessionEnd()
-
-    async def stop(self) -> SessionEnd:
-        """See `HostSession.stop`."""
-        return SessionEnd()
-
-    async def kill(self) -> SessionEnd:
-        """See `HostSession.kill`."""
         return SessionEnd()
 
 
@@ -572,11 +568,12 @@ def _classify_trouble(trouble: Trouble) -> FailureKind:
 _MOST_ASKED = 500  # characters of a question in a message
 
 
-class CallingSession:
-    """The `HostSession` of `CallingHost`, for one prompt. It uses the adapters of the worker in this process."""
+class CallingSession(_PromptSession):
+    """The session of an agent. It uses the adapters of the worker in this process."""
 
     def __init__(self, agent: Agent, request: SessionRequest, calls: Calls, *, on_span: OnSpan) -> None:
         """If `request` is `alone`, `calls` belong to this session and are closed with it."""
+        super().__init__(agent)
         self._agent = agent
         self._request = request
         self._calls = calls
@@ -585,13 +582,7 @@ class CallingSession:
         self._session: Any = None  # from the first turn on
         self._held_up: HeldUp | None = None
 
-    @property
-    def dependencies(self) -> None:
-        """See `HostSession.dependencies`: they are unknown in the process of the caller."""
-        return None
-
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
-        """See `HostSession.turn`."""
         try:
             if self._session is None:
                 self._session = await self._await_adapter(self._open)
@@ -613,28 +604,14 @@ class CallingSession:
             raise AgentError(Failure(kind=FailureKind.UNSUPPORTED, message=message, turn=turn))
         return answer
 
-    @property
-    def node(self) -> None:
-        """See `HostSession.node`."""
-
     async def state(self) -> dict[str, Any] | None:
-        """See `HostSession.state`."""
         state: dict[str, Any] | None = None if self._session is None else await self._await_adapter(self._session.state)
         return mask_data(state)  # type: ignore[no-any-return]
 
-    async def describe(self) -> AgentDescription:
-        """See `HostSession.describe`."""
-        return AgentDescription(agents=(AgentPart(name=self._agent.name),))
-
     async def finish(self) -> SessionEnd:
-        """See `HostSession.finish`."""
         if self._session is None:
             return SessionEnd()
         return SessionEnd(final_state=mask_data((await self._await_adapter(self._session.close))["final_state"]))
-
-    async def stop(self) -> SessionEnd:
-        """See `HostSession.stop`."""
-        return await self.kill()
 
     async def kill(self) -> SessionEnd:
         """See `HostSession.kill`: a call cannot be ended and is abandoned."""

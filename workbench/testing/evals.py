@@ -135,7 +135,6 @@ class MetricPromptBuilder:
         return self.text or self.to_template().prompt_data
 
     def to_template(self) -> PointwiseMetricPromptTemplate:
-        """Return the parts as a template of a metric."""
         return PointwiseMetricPromptTemplate(
             criteria=self.criteria,
             rating_rubric=self.rating_scores,
@@ -458,16 +457,12 @@ def _make_dataset(records: Sequence[Mapping[str, Any]], *, name: str | None) -> 
         cases = [
             EvalCase(
                 responses=[ResponseCandidate(response=row[RESPONSE])] if RESPONSE in row else None,
-                **_without(row, RESPONSE),
+                **{key: value for key, value in row.items() if key != RESPONSE},
             )
             for row in records
         ]
         return EvaluationDataset(eval_cases=cases, candidate_name=name)
     return EvaluationDataset(eval_dataset_df=pd.DataFrame(records, dtype=object), candidate_name=name)
-
-
-def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}
 
 
 def _name_candidates(datasets: Sequence[EvaluationDataset]) -> list[str]:

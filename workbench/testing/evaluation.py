@@ -24,7 +24,7 @@ from workbench.model.facts import pause_gc
 from workbench.model.results import CaseResult, CaseStatus, ModelSpending
 from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import one_line, pluralise, redact
+from workbench.model.text import join_some, one_line, pluralise, redacted_line
 from workbench.store.errors import StoreError
 from workbench.store.files import find_root
 from workbench.store.project_discovery import Project
@@ -135,9 +135,7 @@ class RunNames:
         """The text of the run in the history."""
         parts = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
         if not parts:
-            more = len(self.metrics) - _METRICS_SHOWN
-            metrics = ", ".join(self.metrics[:_METRICS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-            parts = [f"dataset {self.dataset}: {metrics}"]
+            parts = [f"dataset {self.dataset}: {join_some(self.metrics, _METRICS_SHOWN)}"]
         return one_line(f"EvalTask: {', '.join(parts)}")
 
 
@@ -446,7 +444,7 @@ def _describe_missing(table: Table, *, partly_judged: int) -> str | None:
 
 def _format_reasons(reasons: Iterable[str]) -> str:
     """Return the common reason, or else the most frequent ones with their counts."""
-    counts = Counter(one_line(redact(reason), width=_WIDTH) for reason in reasons)
+    counts = Counter(redacted_line(reason, width=_WIDTH) for reason in reasons)
     if len(counts) == 1:
         return next(iter(counts))
     shown = [f"{count}: {reason}" for reason, count in counts.most_common(_REASONS_SHOWN)]
@@ -463,7 +461,6 @@ def _collect_results(run: Run) -> Sequence[CaseResult]:
 
 
 def _apply_limits(loaded: LoadedSettings, limits: EvaluationLimits) -> LoadedSettings:
-    """Return the settings with the limits for judges."""
     judge: dict[str, float] = {}
     if limits.judges_per_second is not None:
         judge["requests_per_minute"] = max(1, round(limits.judges_per_second * 60))

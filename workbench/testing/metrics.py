@@ -94,7 +94,6 @@ class EvalResult:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """A dict for each row of the dataset."""
         frame = self.__dict__["metrics_table"]
         return [] if frame is None else read_records(frame)
 
@@ -161,7 +160,6 @@ class EvalResult:
 
 
 def format_number(value: float) -> str:
-    """Format a number of a summary."""
     return "not computed" if math.isnan(value) else f"{value:g}"
 
 
@@ -228,7 +226,6 @@ class TrajectorySingleToolUse(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return "trajectory_single_tool_use"
 
 
@@ -246,7 +243,6 @@ class Rouge(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return "rouge"
 
 
@@ -265,7 +261,6 @@ class CustomMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.name
 
 
@@ -384,11 +379,9 @@ class _JudgePrompt:
 
     @property
     def variables(self) -> set[str]:
-        """The names of the columns in the prompt."""
         return PromptTemplate(self.prompt_data).variables
 
     def assemble(self, **kwargs: Any) -> PromptTemplate:
-        """See `PromptTemplate.assemble`."""
         return PromptTemplate(self.prompt_data).assemble(**kwargs)
 
     def __str__(self) -> str:
@@ -402,7 +395,6 @@ class PointwiseMetricPromptTemplate(_JudgePrompt):
 
     @property
     def prompt_data(self) -> str:
-        """See `_JudgePrompt`."""
         return format_prompt(PointwiseMetric(metric="metric", metric_prompt_template=self))
 
 
@@ -412,7 +404,6 @@ class PairwiseMetricPromptTemplate(_JudgePrompt):
 
     @property
     def prompt_data(self) -> str:
-        """See `_JudgePrompt`."""
         return format_prompt(PairwiseMetric(metric="metric", metric_prompt_template=self))
 
 
@@ -455,7 +446,6 @@ class PointwiseMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.metric
 
 
@@ -476,7 +466,6 @@ class PairwiseMetric(_NamedMetric):
 
     @property
     def metric_name(self) -> str:
-        """See `_NamedMetric`."""
         return self.metric
 
 
@@ -557,7 +546,6 @@ PAIRWISE = "pairwise_"
 
 @cache
 def read_definitions() -> Mapping[str, Any]:
-    """Read the wording of all named metrics."""
     return tomllib.loads(files(__package__).joinpath("named_metrics.toml").read_text(encoding="utf-8"))
 
 

@@ -141,7 +141,6 @@ class NotebookSection:
         self._rows = list(rows)
 
     def to_html(self) -> str:
-        """Return the section as HTML."""
         table = format_html_table(self._header, self._rows) if self._header else ""
         return f"<h3>{escape_html(self._title)}</h3>{table}"
 

@@ -282,7 +282,6 @@ class SessionHooks:
             items[:] = [item for item in items if not isinstance(item, UnusableSetItem)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Store the selected items."""
         self.runs.choose([item.job_in_file for item in session.items if isinstance(item, EvalCaseItem)])
 
     @pytest.hookimpl(wrapper=True)
@@ -404,7 +403,6 @@ class SessionRuns:
         return plan
 
     def choose(self, jobs: Sequence[JobInFile]) -> None:
-        """Store the jobs that pytest will request."""
         self._selected_jobs = jobs
 
     def wait_for_result(self, requested: JobInFile) -> CaseResult:
@@ -422,7 +420,6 @@ class SessionRuns:
         return started.wait_for_result(requested.job, self._notices)
 
     def get_run_id(self, job: JobKey) -> str:
-        """Return the id of the run with the result of a job."""
         started = self._runs_by_job[job]
         assert isinstance(started, _StartedRun)  # it had a result
         return started.run.run_id
@@ -432,7 +429,6 @@ class SessionRuns:
         self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
 
     def summary_lines(self) -> list[str]:
-        """Return the lines for the end of the session."""
         runs = {id(each): each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)}.values()
         lines = [*self._notices, *self._partly_judged]
         for run in runs:
@@ -442,7 +438,6 @@ class SessionRuns:
         return lines
 
     def close(self) -> None:
-        """Stop all runs and close all resources."""
         for started in self._runs_by_job.values():
             if isinstance(started, _StartedRun) and not started.run.is_over:
                 started.run.close()

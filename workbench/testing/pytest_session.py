@@ -48,7 +48,6 @@ class TestSession:
 
     @property
     def is_open(self) -> bool:
-        """True while a session runs."""
         return self.depth > 0
 
 

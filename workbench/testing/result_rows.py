@@ -72,7 +72,6 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """The name of the dataset, without its folder."""
         return PurePath(self.source).name
 
     @property
@@ -119,7 +118,6 @@ class Rows:
         return replace(self, rows=rows, frame=_drop_columns(self.frame, [name]))
 
     def to_recorded(self) -> Recorded:
-        """Return the rows as cases."""
         return Recorded(self.source, self.name, make_recorded_cases(Dataset(self.source, self.rows)))
 
 
@@ -239,7 +237,6 @@ class EvalCase:
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
     def to_row(self) -> dict[str, Any]:
-        """Return the case as a row."""
         row: dict[str, Any] = {"prompt": _read_text(self.prompt)}
         for candidate in self.responses:
             row[RESPONSE] = _read_text(candidate.response)
@@ -275,7 +272,6 @@ class EvaluationDataset:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows as dicts."""
         if self.eval_cases is not None:
             return [case.to_row() for case in self.eval_cases]
         return [
@@ -374,7 +370,10 @@ class Table:
         """`missing_reasons` says why cells of the rows are empty, by row number and column. Scores of a row are empty
         for the same reason."""
         self.problems: list[Problem] = []
-        self._metrics = [(metric, _main_column(metric)) for metric in metrics]
+        self._metrics = [
+            (metric, f"{metric.name}/{'pairwise_choice' if metric.kind == 'pairwise' else 'score'}")
+            for metric in metrics
+        ]
         make_score_cells = cache_by_identity(maxsize=256)(self._score_cells)
         cells_by_row: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
@@ -402,7 +401,7 @@ class Table:
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Add the reasons for empty cells of the agent."""
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
-            reason = _get_failure_message(result)
+            reason = None if result.failure is None else result.failure.message
             for name in OUTPUTS:
                 if name in self.columns and cells[name] is None:
                     explanation = reason or f"the agent gave no {name}"
@@ -445,10 +444,6 @@ class Table:
                 if task_metric.kind == "parsed" and score is None and extra_cells:
                     del cells[main]  # the function of the caller reads no score
         return cells
-
-
-def _main_column(metric: TaskMetric) -> str:
-    return f"{metric.name}/{'pairwise_choice' if metric.kind == 'pairwise' else 'score'}"
 
 
 def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
@@ -530,10 +525,6 @@ def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Lit
 
 def _is_metric_column(column: str, metric: TaskMetric) -> bool:
     return column.startswith(f"{metric.name}/")
-
-
-def _get_failure_message(result: CaseResult) -> str | None:
-    return None if result.failure is None else result.failure.message
 
 
 def _find_explanation(metric: MetricResult) -> str | None:

@@ -52,7 +52,6 @@ class SharedWorkspaces:
             self._release(root, shared)
 
     def close(self) -> None:
-        """Close all workspaces."""
         with self._lock:
             shared, self._workspaces = list(self._workspaces.values()), {}
         for each in shared:

@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 
 from tests.engine.project import Project, turn
-from workbench.engine.chat_session import Chat, NewCase, write_case
+from workbench.engine.chat_session import Chat, NewCase, save_conversations, write_case
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.evalset import SessionInput
-from workbench.model.results import CaseResult, TurnResult
+from workbench.model.evalset import EvalCase, SessionInput
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    ConversationEnd,
+    Execution,
+    SimulatedConversation,
+    TurnResult,
+)
 from workbench.model.run_events import ChatEnded, StateSeen, TurnAnswered
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -170,6 +178,25 @@ def test_a_turn_with_unknown_calls_is_refused_and_the_set_stays_unchanged() -> N
         write_case(document, NewCase(eval_id="new", turns=[turn_result], session_input=SessionInput()))
 
     assert not document.entries and not document.is_dirty
+
+
+def test_conversations_that_cannot_be_saved_create_no_set(tmp_path: Path) -> None:
+    turn_result = TurnResult.model_validate(
+        {
+            "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}, "intermediate_data": {}},
+            "duration_seconds": 1.0,
+            "calls_unknown": "no span arrived",
+        }
+    )
+    key = CaseKey(target="lights", eval_set="s", eval_id="a")
+    simulation = SimulatedConversation(end=ConversationEnd.STOP_SIGNAL, model="m")
+    execution = Execution(turns=(turn_result,), simulation=simulation)
+    result = CaseResult(case=key, eval_set_id="s", status=CaseStatus.PASSED, execution=execution)
+
+    with pytest.raises(StoreError, match="the tool calls of turn 1 are unknown"):
+        save_conversations(tmp_path / "new.evalset.json", [result], {key: EvalCase(eval_id="a", conversation=[])})
+
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ import pytest
 
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import add_scenarios, create_eval_set, migrate, read_scenarios
+from workbench.store.evalsets.new_evalsets import (
+    add_scenarios,
+    create_eval_set,
+    migrate,
+    open_or_make_set,
+    read_scenarios,
+)
 
 
 def test_a_new_set_is_empty_and_never_replaces_a_file(tmp_path: Path) -> None:
@@ -214,3 +221,16 @@ def test_migration_refuses_invalid_input_and_existing_files(
 
     assert existing.read_text() == "mine"
     assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("new.json", "found no such file, expected an eval set, or the name of a new one"),
+        ("none/new.evalset.json", "cannot create it: there is no folder"),
+        ("my set.evalset.json", "found the id 'my set', expected letters, digits and underscores only"),
+    ],
+)
+def test_a_new_set_that_cannot_be_created(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(StoreError, match=re.escape(message)):
+        open_or_make_set(tmp_path / name)

@@ -157,7 +157,6 @@ def _find_place(error: BaseException) -> str:
 
 
 def summarize(error: BaseException) -> str:
-    """Return type and text of an exception."""
     name = type(error).__qualname__
     try:
         text = str(error).strip()

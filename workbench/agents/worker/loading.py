@@ -120,7 +120,6 @@ def restore_path() -> None:
 
 
 def make_adapter(target: dict[str, Any]) -> Adapter:
-    """Return the adapter for the target's kind."""
     if target["kind"] == "recorded":
         return RecordedAdapter(target)
     module = importlib.import_module(f"{__package__}.adapters.{target['kind']}")

@@ -434,7 +434,6 @@ class Replayed:
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
         return b"".join(self.chunks)
 
 

@@ -108,7 +108,6 @@ def read_json(document: Any, *, longest: int | None = _LONGEST) -> OtlpDocument:
 
 
 def can_read_protobuf() -> bool:
-    """Return True if the library for protobuf is installed."""
     try:
         return importlib.util.find_spec(_PROTO) is not None
     except ImportError:  # the package around it is missing
@@ -415,7 +414,6 @@ class Traces:
         return [redact_span(span) for span in self._convert_spans()]
 
     def close(self) -> None:
-        """Stop receiving spans."""
         if self._inbox is not None:
             self._inbox.close()
 

@@ -138,7 +138,6 @@ class SpanInbox:
         return f"; {count:,} arrived {wrong}" if count else ""
 
     def close(self) -> None:
-        """Stop receiving."""
         self._receiver.unregister(self)
 
 

@@ -53,7 +53,7 @@ def read_answer(value: Any) -> dict[str, Any]:
     calls = _read_each(reported[:MOST_STEPS], "predicted_trajectory", _read_call)
     answer = {
         "response": response,
-        "predicted_trajectory": [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls],
+        "predicted_trajectory": _make_trajectory(calls),
         "tool_uses": calls,
         "tool_responses": _read_each(responses[:MOST_STEPS], "tool_responses", _read_tool_response),
         "intermediate_responses": _read_each(texts, "intermediate_responses", _read_intermediate_response),
@@ -65,6 +65,26 @@ def read_answer(value: Any) -> dict[str, Any]:
     if answer["state"] is not None and not isinstance(answer["state"], dict):
         raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
     return answer
+
+
+def _make_trajectory(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls]
+
+
+def add_reported_calls(answer: dict[str, Any], found: Any, *, missing: str | None) -> None:
+    """Set the calls of an answer that reports none to those that spans report: `ReportedCalls` or `TurnTraces`.
+
+    `missing` says why some of them may be missing.
+    """
+    answer["tool_uses"], answer["tool_responses"] = found.calls, answer["tool_responses"] or found.responses
+    answer["predicted_trajectory"] = _make_trajectory(found.calls)
+    answer["calls_unknown"] = answer.get("calls_unknown") or missing
+    answer["arguments_unknown"] = found.arguments_unknown
+
+
+def read_prompt(content: dict[str, Any]) -> str:
+    """Return the text of a user content."""
+    return "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
 
 
 def has_trajectory(value: Any) -> bool:

@@ -375,6 +375,5 @@ class _Server:
         self._loop.call_later(_PATIENCE, tell, False)
 
     async def _close_abandoned(self, session: Any) -> None:
-        """Close a session that was cancelled."""
         with contextlib.suppress(Exception):  # the result is not needed
             await self._settle(session.close())

@@ -113,20 +113,24 @@ class Tools:
         self._questions = questions
 
     def wants(self, name: str, *, is_plain: bool = True) -> bool:
-        """See `InterceptedTools.wants`."""
         return name in self.names or (self._everything and is_plain)
 
     def make_unknown_tool_error(self, name: str, known: Iterable[str], *, expected: str) -> LoadError:
-        """See `InterceptedTools.make_unknown_tool_error`."""
         near = suggest_name(name, list(known))
         return LoadError(f"{self.names.get(name) or 'tools'}: found {name!r}, expected {expected}{near}")
 
+    def require_known(self, known: Iterable[str]) -> None:
+        names = list(known)
+        for name, place in self.names.items():
+            if place is not None and name not in names:
+                raise self.make_unknown_tool_error(
+                    name, names, expected=f"one of the agent's tools ({', '.join(names)})"
+                )
+
     def ask(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> Message:
-        """See `InterceptedTools.ask`."""
         return self._post(tool, args, declaration).result()
 
     async def ask_later(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> Message:
-        """See `InterceptedTools.ask_later`."""
         import asyncio  # already imported by a running coroutine
 
         return await asyncio.wrap_future(self._post(tool, args, declaration))
@@ -141,7 +145,6 @@ class Tools:
             ) from error
 
     def report_outcome(self, answer: Message, **outcome: Any) -> None:
-        """See `InterceptedTools.report_outcome`."""
         if not answer.get("wants_outcome"):
             return
         response = outcome.get("response")

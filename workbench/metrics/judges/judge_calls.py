@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic.alias_generators import to_camel
-
 from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import VERTEX_EVALUATION
 from workbench.metrics.case_view import CaseView, Turn
@@ -28,7 +26,7 @@ from workbench.metrics.metric_types import (
     find_nearest,
     is_number,
 )
-from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.criteria import explain_wrong_vendor, find_known_key
 from workbench.model.results import SUPPORTED_LABELS, RubricScore, Score, SentenceScore
 
 # Conclusions from several samples: votes by majority, grades by mean, rubrics and sentences one by one.
@@ -191,9 +189,9 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
     if not isinstance(raw_options, Mapping):
         options.refuse(OPTION, found=describe(raw_options), expected="an object")
         return JudgeOptions(samples=samples)
-    values = {_to_snake_case(name): value for name, value in raw_options.items()}
+    values = {find_known_key(name, KNOWN_OPTIONS): value for name, value in raw_options.items()}
     for name in raw_options:
-        if _to_snake_case(name) not in KNOWN_OPTIONS:
+        if find_known_key(name, KNOWN_OPTIONS) not in KNOWN_OPTIONS:
             guess = find_nearest(name, KNOWN_OPTIONS)
             expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(KNOWN_OPTIONS)}"
             options.refuse(f"{OPTION}.{name}", found=f"the unknown option {name!r}", expected=expected)
@@ -226,10 +224,6 @@ def _read_count(options: Options, values: Mapping[str, Any], name: str, *, most:
     expected = "a whole number from 1 on" if most is None else f"a whole number from 1 to {most}"
     options.refuse(f"{OPTION}.{name}", found=describe(value), expected=expected)
     return None
-
-
-def _to_snake_case(name: str) -> str:
-    return next((known for known in KNOWN_OPTIONS if to_camel(known) == name), name)
 
 
 # The common metric info of judges.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -247,13 +247,9 @@ _BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:
 def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
     """Read valid (1) or invalid (0), or another pair of `words`, and the reasoning. A contradiction is no opinion."""
     objects, text = split_json(reply)
-    verdicts: set[float | None] = set()
-    reasoning = ""
-    for values in map(normalise_keys, objects):
-        scores = _read_verdict_keys(values, words.verdicts)
-        if scores:
-            verdicts |= scores
-            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
+    verdicts, reasoning = _collect_values(
+        objects, lambda values: _read_verdict_keys(values, words.verdicts), _REASONING_KEYS
+    )
     labels = set(_iter_labelled_scores(text, words.verdicts))
     if verdicts:
         verdicts |= labels - {None}
@@ -269,20 +265,35 @@ def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
     """Read an integer grade within these bounds, and the reasoning. Other numbers or two grades are no opinion."""
     objects, text = split_json(reply)
-    all_grades: set[float | None] = set()
-    reasoning = ""
-    for values in map(normalise_keys, objects):
-        grades = {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
-        if grades:
-            all_grades |= grades
-            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
-    if not all_grades:
+
+    def read(values: Mapping[str, Any]) -> set[float | None]:
+        return {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
+
+    grades, reasoning = _collect_values(objects, read, _REASONING_KEYS)
+    if not grades:
         texts = [match["text"] for match in iter_labels(_GRADED, text)] or [reply]
-        all_grades = {_read_grade(each, lowest, highest) for each in texts}
+        grades = {_read_grade(each, lowest, highest) for each in texts}
         reasoning = reply.strip()
-    if len(all_grades) == 1 and (grade := all_grades.pop()) is not None:
+    if len(grades) == 1 and (grade := grades.pop()) is not None:
         return Opinion(grade, reasoning)
     return Opinion(problem=describe_unreadable(reply, f"a grade from {lowest} to {highest}"))
+
+
+_Value = TypeVar("_Value")
+_REASONING_KEYS = ("reasoning", "rationale")
+
+
+def _collect_values(
+    objects: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], set[_Value | None]], keys: Sequence[str]
+) -> tuple[set[_Value | None], str]:
+    """Return the values that `read` finds in the objects of a reply, and the first explanation under one of `keys`."""
+    all_values: set[_Value | None] = set()
+    explanation = ""
+    for fields in map(normalise_keys, objects):
+        if values := read(fields):
+            all_values |= values
+            explanation = explanation or next((to_text(fields[key]) for key in keys if fields.get(key)), "")
+    return all_values, explanation
 
 
 def read_properties(reply: str) -> list[str]:
@@ -485,6 +496,7 @@ def describe_unreadable(reply: str, expected: str) -> str:
 
 # Ratings, and choices between two responses.
 
+_EXPLANATION_KEYS = ("explanation", "rationale", "reasoning")
 _RATING_KEYS = ("score", "rating", "verdict")
 _CHOICE_KEYS = ("pairwise choice", "choice", "preference", "winner", "verdict")
 _CHOICES = VerdictWords(
@@ -507,13 +519,12 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     """Read a number, one of `ratings` if there are any, and the explanation. Two numbers are no opinion."""
     expected = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
     objects, text = split_json(reply)
-    numbers: set[float | None] = set()
-    explanation = ""
-    for values in map(normalise_keys, objects):
-        key_numbers = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
-        if key_numbers:
-            numbers |= key_numbers - {None} or {None}  # the value is no number; do not search for one in it
-            explanation = explanation or _find_explanation(values)
+
+    def read(values: Mapping[str, Any]) -> set[float | None]:
+        numbers = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
+        return numbers - {None} or numbers  # None: the value is no number; do not search for one in it
+
+    numbers, explanation = _collect_values(objects, read, _EXPLANATION_KEYS)
     if not numbers:
         numbers = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
         explanation = reply.strip()
@@ -528,22 +539,19 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
     In the reply, A is the first response and B the second. `flipped`: A was the candidate.
     """
     objects, text = split_json(reply)
-    all_choices: set[str | None] = set()
-    explanation = ""
-    for values in map(normalise_keys, objects):
-        choices = {_read_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
-        if choices:
-            all_choices |= choices
-            explanation = explanation or _find_explanation(values)
-    if not all_choices:
-        labelled_choices = {
-            (_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)
-        }
-        all_choices = {choice for choice, is_labelled in labelled_choices if choice is not None or is_labelled}
+
+    def read(values: Mapping[str, Any]) -> set[str | None]:
+        texts = (values[key] for key in _CHOICE_KEYS if isinstance(values.get(key), str))
+        return {_CHOICES.find(text) for text in texts} - {None}
+
+    choices, explanation = _collect_values(objects, read, _EXPLANATION_KEYS)
+    if not choices:
+        labelled = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)}
+        choices = {choice for choice, is_labelled in labelled if choice is not None or is_labelled}
         explanation = reply.strip()
-    if not all_choices and not LIKE_JSON.search(reply):
-        all_choices = {_CHOICES.find(reply)}
-    if len(all_choices) == 1 and (choice := all_choices.pop()) is not None:
+    if not choices and not LIKE_JSON.search(reply):
+        choices = {_CHOICES.find(reply)}
+    if len(choices) == 1 and (choice := choices.pop()) is not None:
         return _make_choice_opinion(choice, explanation, flipped=flipped)
     return Opinion(problem=describe_unreadable(reply, "the choice A, B or SAME"))
 
@@ -555,10 +563,6 @@ def _make_choice_opinion(choice: str, why: str, *, flipped: bool) -> Opinion:
     return Opinion(1.0, why, label="CANDIDATE") if is_candidate else Opinion(0.0, why, label="BASELINE")
 
 
-def _read_choice(value: Any) -> str | None:
-    return _CHOICES.find(value) if isinstance(value, str) else None
-
-
 def _read_number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip().strip("*_`\"'.,}"))
@@ -567,7 +571,3 @@ def _read_number(value: Any) -> float | None:
         return float(value) if is_number(value) else None
     except OverflowError:  # an integer of hundreds of digits
         return None
-
-
-def _find_explanation(values: Mapping[str, Any]) -> str:
-    return next((to_text(values[key]) for key in ("explanation", "rationale", "reasoning") if values.get(key)), "")

@@ -130,7 +130,10 @@ def ask_rubrics(
     case_rubrics = [] if case is None else list(case.rubrics or ())
     if turn.expected is not None:
         case_rubrics += turn.expected.rubrics or ()
-    rubrics = _merge_rubrics(criterion_rubrics, _select_type(case_rubrics, kind.type))
+    rubrics = _merge_rubrics(
+        criterion_rubrics,
+        [(each.rubric_id, read_property(each)) for each in case_rubrics if (each.type or "").upper() == kind.type],
+    )
     if not rubrics:
         return Score.undefined(
             f"there is no rubric: add one to the criterion, or one of type {kind.type} to the case or the turn"
@@ -168,10 +171,6 @@ def _build_question(
         read=partial(read_rubrics, rubrics=rubrics),
         conclude=partial(by_rubrics, rubrics=rubrics),
     )
-
-
-def _select_type(rubrics: Iterable[Rubric], rubric_type: str) -> list[tuple[str, str]]:
-    return [(each.rubric_id, read_property(each)) for each in rubrics if (each.type or "").upper() == rubric_type]
 
 
 def _merge_rubrics(criterion_rubrics: Mapping[str, str], other_rubrics: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -189,8 +189,7 @@ def _format_history(turns: Sequence[Turn]) -> str:
     for turn in turns:
         if turn.actual is not None:
             lines.append(f"user: {turn.actual.user_content.text(thoughts=False)}")
-            final = turn.actual.final_response
-            lines.append(f"agent: {final.text(thoughts=False) if final is not None else ''}")
+            lines.append(f"agent: {turn.actual.response_text(thoughts=False) or ''}")
     return "\n\n".join(lines)
 
 

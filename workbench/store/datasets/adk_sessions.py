@@ -17,18 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel
 
 from workbench.model.evalset import Content, Invocation, InvocationEvent, InvocationEvents, Part
 from workbench.model.text import pluralise
 from workbench.store.datasets.message_rows import describe_kind
 from workbench.store.errors import StoreError
 from workbench.store.files import read_signature, real_path
+from workbench.store.json.json_path import get_spelled
 
 # Sessions, independent of where they come from
 
@@ -115,7 +114,7 @@ def is_adk_session(data: Any) -> bool:
         isinstance(data, Mapping)
         and isinstance(data.get("events"), list)
         and "id" in data
-        and any(_get(data, name) is not None for name in ("app_name", "user_id"))
+        and any(get_spelled(data, name) is not None for name in ("app_name", "user_id"))
     )
 
 
@@ -125,9 +124,9 @@ def read_adk_session(data: Mapping[str, Any]) -> SourceSession:
     return _read_session(
         SessionHead(
             id=str(data.get("id")),
-            app=str(_get(data, "app_name") or ""),
-            user=str(_get(data, "user_id") or ""),
-            updated=parse_time(_get(data, "last_update_time") or None),  # 0 is the default of ADK
+            app=str(get_spelled(data, "app_name") or ""),
+            user=str(get_spelled(data, "user_id") or ""),
+            updated=parse_time(get_spelled(data, "last_update_time") or None),  # 0 is the default of ADK
         ),
         data["events"],
         state=state if isinstance(state, Mapping) else {},
@@ -191,12 +190,12 @@ def _drop_rewound(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str
     remaining: list[Mapping[str, Any]] = []
     rewinds = 0
     for event in events:
-        target = _get(_get_actions(event), "rewind_before_invocation_id")
+        target = get_spelled(_get_actions(event), "rewind_before_invocation_id")
         if not target:
             remaining.append(event)
             continue
         rewinds += 1
-        places = (place for place, each in enumerate(remaining) if _get(each, "invocation_id") == target)
+        places = (place for place, each in enumerate(remaining) if get_spelled(each, "invocation_id") == target)
         first = next(places, None)
         if first is not None:
             del remaining[first:]
@@ -216,7 +215,7 @@ def _find_start_state(
     changed: set[str] = set()
     has_begun = False
     for event in events:
-        delta = _get(_get_actions(event), "state_delta")
+        delta = get_spelled(_get_actions(event), "state_delta")
         if isinstance(delta, Mapping):
             if has_begun:
                 changed.update(delta)
@@ -240,7 +239,7 @@ def _find_start_state(
 
 
 def _is_message_of_user(event: Mapping[str, Any]) -> bool:
-    return _get(event, "author") == "user" and not event.get("partial") and _read_content(event) is not None
+    return get_spelled(event, "author") == "user" and not event.get("partial") and _read_content(event) is not None
 
 
 _PICKLED = (
@@ -305,11 +304,11 @@ class _TurnReader:
         if event.get("partial") or _get_actions(event).get("compaction"):
             return True  # the whole text follows; a summary for the model is no message
         content = _read_content(event)
-        author = str(_get(event, "author") or "")
+        author = str(get_spelled(event, "author") or "")
         if author == "user":
             return content is None or self._read_user(event, content)
         if content is None:
-            code = _get(event, "error_code")
+            code = get_spelled(event, "error_code")
             if code and self.turns:
                 self._notes[f"turn {len(self.turns)}: the agent reported the error {code}"] = None
             return True
@@ -330,7 +329,7 @@ class _TurnReader:
             else:
                 self.problem = f"begins with the answer to a long-running call: {reason}"
             return False
-        invocation_id = str(_get(event, "invocation_id") or "")
+        invocation_id = str(get_spelled(event, "invocation_id") or "")
         at = event.get("timestamp")
         last = self.turns[-1] if self.turns else None
         if last is not None and not last.said and invocation_id and last.invocation_id == invocation_id:
@@ -345,7 +344,7 @@ def _read_content(event: Mapping[str, Any]) -> Content | None:
     content = event.get("content")
     if content is None:
         for name, role in (("input_transcription", "user"), ("output_transcription", "model")):
-            spoken = _get(event, name)
+            spoken = get_spelled(event, name)
             if isinstance(spoken, Mapping) and spoken.get("text"):
                 return Content.of_text(str(spoken["text"]), role=role)
         return None
@@ -357,14 +356,14 @@ def _read_content(event: Mapping[str, Any]) -> Content | None:
 
 def _is_final(event: Mapping[str, Any], content: Content) -> bool:
     """True for an event that ADK takes for a final response (`Event.is_final_response`)."""
-    if _get(_get_actions(event), "skip_summarization") or _get(event, "long_running_tool_ids"):
+    if get_spelled(_get_actions(event), "skip_summarization") or get_spelled(event, "long_running_tool_ids"):
         return True
     parts = content.parts or []
     has_calls = any(part.function_call is not None for part in parts)
-    if _get(event, "error_code") and not has_calls:
+    if get_spelled(event, "error_code") and not has_calls:
         return True
     last = parts[-1].model_extra or {}
-    ran_code = _get(last, "code_execution_result") is not None
+    ran_code = get_spelled(last, "code_execution_result") is not None
     return not has_calls and not any(part.function_response is not None for part in parts) and not ran_code
 
 
@@ -372,24 +371,14 @@ def _name_other_part(part: Part) -> str | None:
     """Name a part that an expectation cannot have; None for text, thoughts, calls and responses."""
     extra = part.model_extra or {}
     for name, shown in (("inline_data", "binary data"), ("file_data", "a file")):
-        data = _get(extra, name)
+        data = get_spelled(extra, name)
         if isinstance(data, Mapping):
-            kind = _get(data, "mime_type")
+            kind = get_spelled(data, "mime_type")
             return f"{shown} ({kind})" if kind else shown
     for name in ("executable_code", "code_execution_result"):
-        if _get(extra, name) is not None:
+        if get_spelled(extra, name) is not None:
             return name.replace("_", " ")
     return None
-
-
-@cache
-def _spell(name: str) -> str:
-    return to_camel(name)
-
-
-def _get(data: Mapping[str, Any], name: str) -> Any:
-    """Return a value by its name in snake case, which ADK also writes in camel case."""
-    return data[name] if name in data else data.get(_spell(name))
 
 
 def _get_actions(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -452,7 +441,6 @@ class AdkStore:
         return [SessionHead(id=str(r[0]), app=str(r[1]), user=str(r[2]), updated=parse_time(r[3])) for r in rows]
 
     def read_session(self, head: SessionHead) -> SourceSession:
-        """Read a session with its events."""
         try:
             state = self._read_state(head) if self._has_json else None
             return _read_session(head, self._read_events(head), state=state)

@@ -40,7 +40,6 @@ from workbench.store.datasets.dataset_rows import (
     records_from_csv,
     records_from_json,
     records_from_lines,
-    records_from_mappings,
     records_from_values,
     rename_columns,
 )
@@ -150,16 +149,12 @@ def _read_json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
     return records_from_json(parse_json(path, data, make_stamp(data)))
 
 
-def _read_parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    return records_from_parquet(path, data)
-
-
 _READERS: Mapping[str, _Reader] = {
     ".jsonl": _read_lines,
     ".ndjson": _read_lines,
     ".csv": _read_csv,
     ".json": _read_json,
-    ".parquet": _read_parquet,
+    ".parquet": lambda path, data, _: records_from_parquet(path, data),
 }
 
 ENDINGS = ".jsonl, .csv, .json or .parquet"
@@ -183,7 +178,7 @@ def dataset_from_frame(frame: DataFrame, *, columns: Columns | None = None, name
     values = [frame.iloc[:, position].tolist() for position in range(len(names))]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
     shown = [f"row {n}" if label == n - 1 else f"row {n} (index {label})" for n, label in enumerate(labels, start=1)]
-    return dataset_from_records(name, records_from_mappings(rows, shown, source=name), columns=columns)
+    return dataset_from_records(name, records_from_values(rows, source=name, labels=shown), columns=columns)
 
 
 def dataset_from_columns(
@@ -378,7 +373,6 @@ def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
 
 
 def _pair_session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
-    """Pair a recorded session with its expectation."""
     for side in (session, wanted):
         if isinstance(side, str):
             return RecordedCase(eval_id=eval_id, problem=side)

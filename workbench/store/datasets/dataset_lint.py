@@ -241,27 +241,25 @@ def read_labels(path: Path) -> list[Label]:
                 errors.append(record.error(fault))
             continue
         try:
-            labels.append(_read_label(record, row=row))
+            labels.append(
+                Label(
+                    eval_id=_read_name(record, "eval_id"),
+                    label=_read_value(record),
+                    eval_set=_read_optional_name(record, "eval_set"),
+                    repeat=_read_count(record, "repeat"),
+                    turn=_read_count(record, "turn"),
+                    criterion=_read_optional_name(record, "criterion"),
+                    rubric=_read_optional_name(record, "rubric"),
+                    row=row,
+                    error=record.error,
+                )
+            )
         except StoreError as error:
             errors.append(error)
     raise_all(errors)
     if not labels:
         raise StoreError(path, found="no rows", expected="rows with eval_id and label")
     return labels
-
-
-def _read_label(record: Record, *, row: int) -> Label:
-    return Label(
-        eval_id=_read_name(record, "eval_id"),
-        label=_read_value(record),
-        eval_set=_read_optional_name(record, "eval_set"),
-        repeat=_read_count(record, "repeat"),
-        turn=_read_count(record, "turn"),
-        criterion=_read_optional_name(record, "criterion"),
-        rubric=_read_optional_name(record, "rubric"),
-        row=row,
-        error=record.error,
-    )
 
 
 def _check_columns(record: Record) -> ValueFault | None:

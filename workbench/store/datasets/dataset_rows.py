@@ -549,7 +549,7 @@ def _records_from_conversation(loaded: JsonFile, data: Any) -> Iterator[Record]:
     if isinstance(data, list):
         yield Record({MESSAGES: data}, None, partial(_error_in_messages, loaded, ()))
     else:
-        yield Record(data, None, partial(_error_in_row, loaded))
+        yield Record(data, None, partial(_error_in_column, loaded, (), ()))
 
 
 def _error_in_line(path: Path | str, number: int, line: str, fault: ValueFault) -> StoreError:
@@ -576,7 +576,7 @@ def _records_from_list(loaded: JsonFile, rows: list[Any], lost: dict[int | str, 
         elif is_messages(columns):
             yield Record({MESSAGES: columns}, None, partial(_error_in_messages, loaded, (index,)))
         elif isinstance(columns, dict):
-            yield Record(columns, None, partial(_error_in_list, loaded, index))
+            yield Record(columns, None, partial(_error_in_column, loaded, (index,), ()))
         else:
             yield make_broken_record(loaded.error((index,), found=describe_kind(columns), expected=_A_ROW))
 
@@ -598,13 +598,7 @@ def _records_from_columns(loaded: JsonFile, columns: dict[str, Any]) -> Iterator
             )
     for key in first[1]:
         row = {name: values[key] for name, values in by_index.items()}
-        yield Record(row, None, partial(_error_in_column, loaded, key))
-
-
-def _error_in_list(loaded: JsonFile, index: int, fault: ValueFault) -> StoreError:
-    from workbench.store.json.json_path import parse_place
-
-    return loaded.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+        yield Record(row, None, partial(_error_in_column, loaded, (), (key,)))
 
 
 def _error_in_messages(loaded: JsonFile, above: Place, fault: ValueFault) -> StoreError:
@@ -614,16 +608,12 @@ def _error_in_messages(loaded: JsonFile, above: Place, fault: ValueFault) -> Sto
     return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_row(loaded: JsonFile, fault: ValueFault) -> StoreError:
+def _error_in_column(loaded: JsonFile, above: Place, below: Place, fault: ValueFault) -> StoreError:
+    """Make the error in a value; `above` and `below` are the steps to the row before and after the name of a column."""
     from workbench.store.json.json_path import parse_place
 
-    return loaded.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
-
-
-def _error_in_column(loaded: JsonFile, key: int | str, fault: ValueFault) -> StoreError:
-    from workbench.store.json.json_path import parse_place
-
-    return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+    place = (*above, fault.column, *below, *parse_place(fault.inner))
+    return loaded.error(place, found=fault.found, expected=fault.expected)
 
 
 # Values of Python, numpy and pandas
@@ -631,9 +621,16 @@ def _error_in_column(loaded: JsonFile, key: int | str, fault: ValueFault) -> Sto
 _JSON_SCALARS = frozenset((type(None), bool, str, int, float))
 
 
-def records_from_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
+def records_from_values(
+    rows: Iterable[Any], *, source: Path | str, labels: Iterable[str] | None = None
+) -> Iterator[Record]:
     """Yield Python values as records; a value that is no mapping is a row with a problem."""
-    return records_from_mappings(rows, (f"row {number}" for number in count(1)), source=source)
+    for label, row in zip(labels or (f"row {number}" for number in count(1)), rows, strict=False):
+        if isinstance(row, Mapping):
+            yield _record_from_mapping(row, partial(_error_in_row_of_values, source, label))
+        else:
+            found, expected = type(row).__name__, "a mapping, the columns of a row"
+            yield make_broken_record(StoreError(source, place=label, found=found, expected=expected))
 
 
 def to_json_value(value: Any) -> Any:
@@ -676,17 +673,6 @@ def _convert_foreign_value(value: Any) -> Any:
         if callable(convert := getattr(value, as_python, None)):
             return to_json_value(convert())
     return str(value)
-
-
-def records_from_mappings(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
-    for label, row in zip(labels, rows, strict=False):
-        if isinstance(row, Mapping):
-            yield _record_from_mapping(row, partial(_error_in_row_of_values, source, label))
-        else:
-            found = type(row).__name__
-            yield make_broken_record(
-                StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
-            )
 
 
 def _record_from_mapping(row: Mapping[Any, Any], error: Callable[[ValueFault], StoreError]) -> Record:

@@ -541,14 +541,14 @@ def _convert_part(part: Any) -> Any:
     return {"type": "media"} if kind in ("blob", "uri", "file") else part
 
 
-def parse_text(text: str) -> Any:
-    """Return the value of a JSON text, the text itself if it is none."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
+def parse_text(value: Any) -> Any:
+    """Return the value of a text that is a JSON list or object; anything else unchanged."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
     try:
-        return json.loads(text)
+        return json.loads(value)
     except (ValueError, RecursionError):
-        return text
+        return value
 
 
 PROMPT_KEYS = ("input", "question", "query", "prompt", "text", "message", "user_input", "user_message")

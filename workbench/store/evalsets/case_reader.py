@@ -446,7 +446,6 @@ class CaseErrors:
         self._text = _CaseText("")
 
     def error(self, index: int, fault: CaseFault | BrokenJson) -> StoreError:
-        """Make the error of a fault in a case."""
         if self._at < 0 or index < self._at:
             self._cursor = Cursor()
             self._cursor.advance(self._pieces.iterate_preceding_pieces(index))

@@ -22,7 +22,7 @@ from workbench.model.criteria import (
 from workbench.model.evalset import GenerationConfig
 from workbench.model.text import suggest_name
 from workbench.model.tool_simulation import Environment, SimulatedTool, read_environment
-from workbench.store.errors import FileChanged, StoreError, make_os_error, shown_path
+from workbench.store.errors import FileChanged, StoreError, os_errors, shown_path
 from workbench.store.evalsets.case_reader import (
     BYTE_ORDER_MARK,
     InvalidData,
@@ -250,10 +250,8 @@ class ConfigDocument:
         content, found = read_bytes(self.path)
         if found.digest != stamp.digest:
             raise FileChanged(self.path, ours=b"", theirs=content)
-        try:
+        with os_errors("delete", self.path):
             self.path.unlink()
-        except OSError as error:
-            raise make_os_error("delete", self.path, error) from error
 
     def _edit_criteria(self, loaded: JsonFile, criteria: Iterable[Criterion]) -> str:
         found = loaded.data.get(_CRITERIA)

@@ -8,7 +8,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,15 +67,7 @@ _REVISIONS = itertools.count(1)
 class DocumentView:
     """The content of an eval-set file, read-only."""
 
-    _pieces: Pieces
-    _entries: Sequence[CaseEntry] | None
-    _case_index: CaseIndex | None
-    _problems: Sequence[FileProblem] | None
-    _adk_problems: Sequence[FileProblem] | None
-    _strict: bool | None
-    _header_places: _HeaderPlaces | None
     _unchecked: deque[int] | None
-    _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
         """Raises StoreError if there is no list of cases."""
@@ -86,7 +78,6 @@ class DocumentView:
 
     @property
     def format(self) -> DocumentFormat:
-        """The format of the file."""
         return self._pieces.ends.format
 
     @property
@@ -99,12 +90,10 @@ class DocumentView:
         """A number that changes with the content: no two contents in any document share one."""
         return self._revision
 
-    @property
+    @cached_property
     def is_strict(self) -> bool:
         """True if the file is strict JSON without comments, trailing commas and byte order mark."""
-        if self._strict is None:
-            self._strict = self._pieces.strict
-        return self._strict
+        return self._pieces.strict
 
     @property
     def eval_set_id(self) -> str:
@@ -132,23 +121,20 @@ class DocumentView:
         head = self._pieces.ends.head.decode()
         return max(CASES_KEYS, key=lambda key: head.rfind(f'"{key}"'))
 
-    @property
+    @cached_property
     def problems(self) -> Sequence[FileProblem]:
         """Problems of the whole set: broken JSON between cases, duplicate ids, no id of the set.
 
         The problem of one case is the `problem` of its entry.
         """
-        if self._problems is None:
-            self._problems = [*self._broken_between_cases(), *self._wrong_header(), *self._duplicate_ids()]
-        return self._problems
+        broken = (FileProblem.of_error(error, rule="broken-json") for error in self._errors_between_cases())
+        return [*broken, *self._wrong_header(), *self._duplicate_ids()]
 
-    @property
+    @cached_property
     def adk_problems(self) -> Sequence[FileProblem]:
         """What ADK would refuse (errors) or drop (warnings) of cases and header, although it can run here."""
-        if self._adk_problems is None:
-            self.check_cases()
-            self._adk_problems = [*self._adk_problems_of_cases(), *self._adk_problems_of_header()]
-        return self._adk_problems
+        self.check_cases()
+        return [*self._adk_problems_of_cases(), *self._adk_problems_of_header()]
 
     @property
     def errors(self) -> Sequence[FileProblem]:
@@ -202,19 +188,15 @@ class DocumentView:
         """Return the number of cases, including broken ones."""
         return len(self._pieces.cases)
 
-    @property
+    @cached_property
     def entries(self) -> Sequence[CaseEntry]:
         """One entry for each case, in the order of the file."""
-        if self._entries is None:
-            self._entries = list_entries(self._pieces, self.case_errors())
-        return self._entries
+        return list_entries(self._pieces, self.case_errors())
 
-    @property
+    @cached_property
     def case_index(self) -> CaseIndex:
         """The entries by name."""
-        if self._case_index is None:
-            self._case_index = CaseIndex(self.entries)
-        return self._case_index
+        return CaseIndex(self.entries)
 
     def place_of_case(self, index: int) -> Place:
         """Return the place of a case in the data of the file."""
@@ -241,7 +223,6 @@ class DocumentView:
         return decode_tolerantly(piece.data.decode())[0]
 
     def case_text(self, index: int) -> str:
-        """Return the text of a case as in the file."""
         return self._pieces.cases[index].data.decode()
 
     def find_fault(self, data: Any) -> CaseFault | None:
@@ -311,7 +292,6 @@ class DocumentView:
         return CaseErrors(self._pieces, path=self.path, place_of_case=self.place_of_case)
 
     def pieces_of_cases(self) -> Sequence[CasePiece]:
-        """Return the pieces of the cases."""
         return self._pieces.cases
 
     def locate_header_fault(self, fault: CaseFault) -> StoreError:
@@ -322,18 +302,17 @@ class DocumentView:
         line: int | None = None
         column: int | None = None
         with contextlib.suppress(BrokenJson):
-            line, column = self._position_in_header(fault)
+            line, column = self._header_places.get_position(fault.place)
         place = format_place(fault.place)
         return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
 
-    def _position_in_header(self, fault: CaseFault) -> tuple[int, int]:
-        if self._header_places is None:
-            parts = self._pieces.ends.head, self._pieces.ends.tail
-            head, tail = (part.decode().removeprefix(_BYTE_ORDER_MARK) for part in parts)
-            text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
-            strict = decode_tolerantly(head + tail)[1].text
-            self._header_places = _HeaderPlaces(Locator(strict), Locator(text), len(head), len(text) - len(strict))
-        return self._header_places.get_position(fault.place)
+    @cached_property
+    def _header_places(self) -> _HeaderPlaces:
+        parts = self._pieces.ends.head, self._pieces.ends.tail
+        head, tail = (part.decode().removeprefix(_BYTE_ORDER_MARK) for part in parts)
+        text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
+        strict = decode_tolerantly(head + tail)[1].text
+        return _HeaderPlaces(Locator(strict), Locator(text), len(head), len(text) - len(strict))
 
     def content(self) -> bytes:
         """Return the content of the whole file."""
@@ -342,11 +321,9 @@ class DocumentView:
     def _show(self, pieces: Pieces) -> None:
         """Show other pieces from now on; everything derived from the old ones is dropped."""
         self._pieces = pieces
-        self._entries = self._case_index = None
-        self._problems = None
-        self._adk_problems = None
-        self._strict = None
-        self._header_places = None
+        for name, value in vars(DocumentView).items():
+            if isinstance(value, cached_property):
+                vars(self).pop(name, None)
         self._unchecked = None
         self._revision = next(_REVISIONS)
 
@@ -373,10 +350,6 @@ class DocumentView:
         spelling = find_key(self._pieces.ends.header, key, free=False)
         value = None if spelling is None else self._pieces.ends.header[spelling]
         return value if isinstance(value, str) else None
-
-    def _broken_between_cases(self) -> Iterator[FileProblem]:
-        for error in self._errors_between_cases():
-            yield FileProblem.of_error(error, rule="broken-json")
 
     def _errors_between_cases(self) -> Iterator[StoreError]:
         if not self._pieces.ends.broken:
@@ -532,9 +505,7 @@ class EvalSetDocument(DocumentView):
             message = f"line {line}, column {column} of the case: found {broken.found}, expected {broken.expected}"
             raise StoreError(self.path, message, place=format_place(self.place_of_case(index))) from broken
         except UnicodeEncodeError as error:
-            raise StoreError(
-                self.path, found="half of a surrogate pair", expected="text that UTF-8 can encode"
-            ) from error
+            raise self._make_encoding_error() from error
         self._commit(
             f"edit {self.entries[index].eval_id}",
             lambda pieces: evalset_edits.replace_case(pieces, index, data, make_piece=self._make_piece),
@@ -736,9 +707,7 @@ class EvalSetDocument(DocumentView):
             message = f"cannot {label}: the comments around it prevent this edit; edit the text of the case"
             raise StoreError(self.path, message) from unsafe
         except UnicodeEncodeError as error:
-            raise StoreError(
-                self.path, found="half of a surrogate pair", expected="text that UTF-8 can encode"
-            ) from error
+            raise self._make_encoding_error() from error
         except ValueError as error:
             raise StoreError(self.path, found="NaN or an infinite number", expected="a finite number") from error
         if after is before:
@@ -749,6 +718,9 @@ class EvalSetDocument(DocumentView):
             self._group.append(change)
         else:
             self._log.add(UndoStep(label, (change,)))
+
+    def _make_encoding_error(self) -> StoreError:
+        return StoreError(self.path, found="half of a surrogate pair", expected="text that UTF-8 can encode")
 
     def _make_piece(self, data: bytes) -> CasePiece:
         text = data.decode()

@@ -233,12 +233,10 @@ class UndoLog:
 
     @property
     def undo_label(self) -> str | None:
-        """The label of the next undo."""
         return self._steps[self._done - 1].label if self._done else None
 
     @property
     def redo_label(self) -> str | None:
-        """The label of the next redo."""
         return self._steps[self._done].label if self._done < len(self._steps) else None
 
     def list_unsaved_renames(self) -> list[tuple[str, str]]:
@@ -251,7 +249,6 @@ class UndoLog:
         return renames if self._saved <= self._done else [(old, new) for new, old in reversed(renames)]
 
     def mark_saved(self) -> None:
-        """Mark the document as saved."""
         self._saved = self._done
 
     def add(self, step: UndoStep) -> None:

@@ -19,7 +19,7 @@ from workbench.store.evalsets.case_frame import DocumentFormat, convert_session,
 from workbench.store.evalsets.case_reader import InvalidData, Model, migrate_case, validate_data
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
-from workbench.store.files import derive_set_name, write_new
+from workbench.store.files import EVAL_SET_SUFFIX, derive_set_name, write_new
 from workbench.store.json.json_layout import JsonStyle, write_value
 from workbench.store.json.json_path import Place, find_key, format_place
 
@@ -79,6 +79,21 @@ def create_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
     content = make_new_set_content(path, eval_set_id)
     stamp = write_new(path, content)
     return EvalSetDocument(path, content, stamp)
+
+
+def open_or_make_set(path: Path) -> EvalSetDocument:
+    """Open an eval set, or make a new one that its first save creates. Raises StoreError."""
+    if path.exists():
+        document = EvalSetDocument.open(path)
+        document.refuse_broken_json()
+        return document
+    if not path.name.endswith(EVAL_SET_SUFFIX):
+        raise StoreError(
+            path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"
+        )
+    if not path.parent.is_dir():
+        raise StoreError(path, f"cannot create it: there is no folder {path.parent}")
+    return EvalSetDocument(path, make_new_set_content(path, path.name.removesuffix(EVAL_SET_SUFFIX)), None)
 
 
 def make_new_set_content(path: Path, eval_set_id: str) -> bytes:

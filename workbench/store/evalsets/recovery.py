@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.store.errors import StoreError, make_os_error
+from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import (
     PRIVATE,
@@ -79,10 +79,8 @@ class RecoveryFolder:
     def discard(self, of: EvalSetDocument | Recovery) -> None:
         """Delete a recovery file, if it exists. Raises StoreError."""
         file = of.file if isinstance(of, Recovery) else self._file(of.path)
-        try:
+        with os_errors("delete", file):
             file.unlink(missing_ok=True)
-        except OSError as error:
-            raise make_os_error("delete", file, error) from error
 
     def list_recoveries(self) -> list[Recovery]:
         """List the recovery files of ended sessions, newest first."""
@@ -188,10 +186,8 @@ class TypedTexts:
         return [file for _, file in sorted(found)]
 
     def _delete(self, file: Path) -> None:
-        try:
+        with os_errors("delete", file):
             file.unlink(missing_ok=True)
-        except OSError as error:
-            raise make_os_error("delete", file, error) from error
 
 
 def _read_abandoned_texts(file: Path) -> list[Any] | None:

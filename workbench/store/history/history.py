@@ -122,7 +122,6 @@ class RunTable:
 
     @property
     def has_runs(self) -> bool:
-        """True if any run is stored."""
         with self._database.translate_errors():
             return self._database.execute("SELECT 1 FROM run LIMIT 1").fetchone() is not None
 
@@ -150,10 +149,9 @@ class RunTable:
         Runs whose command begins with `unless_command` are left out. Of the others, only runs that `accept` accepts are
         counted and returned, at most `limit`.
         """
-        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
-        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        part, names = _select_part(target, eval_set)
         is_wanted = f"EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part})"
-        values = list(names)
+        values = [*names]
         if unless_command is not None:
             is_wanted += " AND NOT (json_valid(record) AND instr(json_extract(record, '$.command'), ?) IS 1)"
             values.append(unless_command)
@@ -246,6 +244,13 @@ class RunTable:
         return {**{status: count for status, count, _ in rows}, "total": total, "partly_judged": partly_judged}
 
 
+def _select_part(target: str, eval_set: str | None) -> tuple[str, tuple[str | bytes, ...]]:
+    """Return the condition for jobs of a target, or of one of its sets, with its values."""
+    if eval_set is None:
+        return "target = ?", (history_codec.name_to_sql(target),)
+    return "target = ? AND eval_set = ?", (history_codec.name_to_sql(target), history_codec.name_to_sql(eval_set))
+
+
 _VERDICTS_KEPT = 5
 _JOBS_PER_COPY = 200
 _JOBS_PER_QUERY = 20  # with their traces; more take no less time
@@ -271,7 +276,6 @@ class History(RunTable):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self._database.path
 
     def pop_notice(self) -> str | None:
@@ -380,7 +384,8 @@ class History(RunTable):
 
     def jobs(self, run_id: str) -> list[StoredJob]:
         """Return the jobs of a run in the order in which they ended, without metrics and executions."""
-        return self._list_jobs(f"SELECT {JOB} FROM job_detail WHERE run = ? ORDER BY id", (self._find_row(run_id),))
+        query = f"SELECT {JOB} FROM job_detail WHERE run = ? ORDER BY id"
+        return self._read_rows(query, (self._find_row(run_id),), read_job)
 
     def finished_jobs(self, run_id: str) -> set[JobKey]:
         """Return the jobs of a run that have a verdict and need no rerun. ERROR is no verdict."""
@@ -428,17 +433,17 @@ class History(RunTable):
     def scores(self, run_id: str) -> Iterator[StoredScores]:
         """Yield the jobs of a run with their metrics, without executions."""
         query = f"SELECT {SCORES} FROM job_detail WHERE run = ? ORDER BY id"
-        return self._iterate_scores(query, (self._find_row(run_id),), read_scores)
+        return self._iterate_rows(query, (self._find_row(run_id),), read_scores)
 
     def numbers(self, run_id: str) -> Iterator[tuple[StoredJob, Sequence[history_codec.MetricNumbers]]]:
         """Yield the jobs of a run, each with the score, threshold and status of its metrics."""
         query = f"SELECT {SCORES} FROM job_detail WHERE run = ? ORDER BY id"
-        return self._iterate_scores(query, (self._find_row(run_id),), read_numbers)
+        return self._iterate_rows(query, (self._find_row(run_id),), read_numbers)
 
     def get_scores(self, run_id: str, job: JobKey) -> StoredScores | None:
         """Return one job of a run with its metrics; None if the run has no such job."""
         query = f"SELECT {SCORES} FROM job_detail WHERE {IS_JOB}"
-        return next(self._iterate_scores(query, self._get_job_values(run_id, job), read_scores), None)
+        return next(self._iterate_rows(query, self._get_job_values(run_id, job), read_scores), None)
 
     def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
         """Return the jobs of a run with an execution and no verdict yet, with their execution keys."""
@@ -475,10 +480,9 @@ class History(RunTable):
 
         For a case that no run scored, yield those of its newest run without scoring.
         """
-        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
-        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        part, names = _select_part(target, eval_set)
         query = f"{select_newest(SCORES, part=part, prefers_scored=True)} ORDER BY id"
-        return self._iterate_scores(query, tuple(names), read_scores)
+        return self._iterate_rows(query, names, read_scores)
 
     def latest_results(self, keys: Collection[CaseKey] | None = None) -> dict[CaseKey, list[CaseResult]]:
         """Return for every case (of `keys`) the results of its newest run, by repeat."""
@@ -500,7 +504,7 @@ class History(RunTable):
     def list_executions(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
         """Return the jobs of one case in all runs and repeats with their metrics, newest first."""
         query = f"SELECT {SCORES} FROM job_detail WHERE {IS_CASE} ORDER BY +id DESC LIMIT ?"
-        return list(self._iterate_scores(query, (*key_to_sql(case), limit), read_scores))
+        return list(self._iterate_rows(query, (*key_to_sql(case), limit), read_scores))
 
     def list_used_names(self, target: str, eval_set: str) -> dict[CaseKey, UsedName]:
         """Return the names under which cases of a set ran, with their inputs."""
@@ -609,7 +613,6 @@ class History(RunTable):
             return frozenset(read_folder_dependencies(self._database))
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -665,9 +668,6 @@ class History(RunTable):
             self._writer.clear_cache()
             raise
 
-    def _list_jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
-        return self._read_rows(query, values, read_job)
-
     def _read_rows(self, query: str, values: tuple[Any, ...], read: Callable[..., _Read]) -> list[_Read]:
         """Read all rows of a query. Raises StoreError."""
         with self._database.translate_errors():
@@ -682,7 +682,7 @@ class History(RunTable):
 
     def _get_latest_jobs(self, query: str) -> dict[CaseKey, list[StoredJob]]:
         found: dict[CaseKey, list[StoredJob]] = {}
-        for job in self._list_jobs(f"{query} ORDER BY repeat, id", ()):
+        for job in self._read_rows(f"{query} ORDER BY repeat, id", (), read_job):
             found.setdefault(job.case, []).append(job)
         return found
 
@@ -695,18 +695,16 @@ class History(RunTable):
                 found[key] = results
         return found
 
-    def _iterate_scores(self, query: str, values: tuple[Any, ...], read: Callable[..., _Read]) -> Iterator[_Read]:
+    def _iterate_results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
+        return self._iterate_rows(query, values, read_result, what="the result")
+
+    def _iterate_rows(
+        self, query: str, values: tuple[Any, ...], read: Callable[..., _Read], *, what: str = "the scores"
+    ) -> Iterator[_Read]:
+        """Read rows that begin with the columns of a case, one after the other."""
         with self._database.translate_errors():
             for row in self._database.execute(query, values):
                 try:
                     yield read(*row)
                 except history_codec.UNREADABLE as error:
-                    raise self._make_error(f"the scores of {read_case_key(*row[:4])}", error) from error
-
-    def _iterate_results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
-        with self._database.translate_errors():
-            for row in self._database.execute(query, values):
-                try:
-                    yield read_result(*row)
-                except history_codec.UNREADABLE as error:
-                    raise self._make_error(f"the result of {read_case_key(*row[:4])}", error) from error
+                    raise self._make_error(f"{what} of {read_case_key(*row[:4])}", error) from error

@@ -224,10 +224,6 @@ def _compress(text: bytes) -> bytes:
     return press.compress(text) + press.flush()
 
 
-def _from_blob(blob: bytes) -> Any:
-    return json.loads(_decompress(blob))
-
-
 def _decompress(blob: bytes) -> bytes:
     return blob if blob.startswith(_JSON) else zlib.decompress(blob)
 
@@ -279,7 +275,6 @@ def is_same_execution(one: bytes, other: bytes) -> bool:
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
-    """Encode the metrics of a case."""
     text = b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]"
     return _compress(text) if len(text) > _SMALL_METRICS else text
 
@@ -291,7 +286,7 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
     """Decode the metrics of a case. Equal text gives the same objects, unless the blob is large."""
-    return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
+    return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(json.loads(_decompress(blob)))
 
 
 @lru_cache(maxsize=256)
@@ -371,7 +366,6 @@ def failure_from_text(text: str | None) -> Failure | None:
 
 
 def quarantine_from_text(text: str | None) -> Quarantine | None:
-    """Decode the quarantine of a case."""
     return None if text is None else _load_quarantine(text)
 
 
@@ -386,7 +380,6 @@ def fact_to_text(fact: BaseModel) -> str:
 
 
 def load_fact(text: str) -> dict[str, Any]:
-    """Decode a record or summary."""
     return dict(json.loads(text))
 
 
@@ -402,5 +395,4 @@ def name_to_sql(name: str) -> str | bytes:
 
 
 def name_from_sql(value: str | bytes) -> str:
-    """Decode a name."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

@@ -96,7 +96,6 @@ class StoredJob(NamedTuple):
 
     @property
     def case(self) -> CaseKey:
-        """The case of the job."""
         return self.key.case
 
     @property

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
+from workbench.store.errors import DamagedFile, StoreError, os_errors, shown_path
 from workbench.store.files import PRIVATE, check_writable, make_private_folder
 
 # Tables, and the migration of older files
@@ -515,25 +515,21 @@ def _move_aside(path: Path) -> Path:
     number = 1
     while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1
-    try:
+    with os_errors("write", path):
         path.rename(aside)
         for suffix in _SUFFIXES:
             beside = path.with_name(path.name + suffix)
             if beside.exists():
                 beside.rename(aside.with_name(aside.name + suffix))
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
     return aside
 
 
 def _write_gitignore(folder: Path) -> None:
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        try:
+        with os_errors("write", ignore):
             ignore.write_text("*\n", encoding="utf-8")
             ignore.chmod(PRIVATE)
-        except OSError as error:
-            raise make_os_error("write", ignore, error) from error
 
 
 def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:

@@ -176,7 +176,6 @@ class Fragment:
         return node
 
     def _get_indentation(self, offset: int) -> str:
-        """Return the indentation of the line of an offset."""
         line_start = self.text.rfind("\n", 0, offset) + 1
         if line_start == 0:
             return self._indentation

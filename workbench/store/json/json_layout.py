@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+from workbench.model.text import measure_common_prefix
 from workbench.store.json.json_path import (
     align_lists,
     find_key,
     is_format_key,
     is_user_key,
-    measure_common_prefix,
     to_camel,
     to_snake,
 )
@@ -71,7 +71,6 @@ class JsonLayout:
         return gaps
 
     def bodies(self) -> list[str]:
-        """Return the bodies in order."""
         return [element.body for element in self.elements]
 
     def insert(
@@ -258,7 +257,6 @@ class JsonStyle:
     inline_keys: frozenset[str] = field(default_factory=frozenset)
 
     def on_one_line(self) -> JsonStyle:
-        """Return this style without line breaks."""
         return replace(self, indent=None)
 
 
@@ -338,7 +336,6 @@ def write_value(value: Any, json_style: JsonStyle, *, indentation: str) -> str:
 
 
 def write_member(key: str, value: Any, json_style: JsonStyle, *, indentation: str) -> str:
-    """Write a member of an object."""
     if key in json_style.inline_keys:
         json_style = json_style.on_one_line()
     text = write_value(value, json_style, indentation=indentation)

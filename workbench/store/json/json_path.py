@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
+from workbench.model.text import measure_common_prefix
 from workbench.store.json.json_text import decode_tolerantly, decode_value, skip_space
 
 # The types of google-adk 2.13: their keys, the required ones, and the handling of unknown keys
@@ -177,14 +178,17 @@ def parse_place(text: str) -> Place:
 
 @lru_cache(maxsize=1024)
 def to_snake(key: str) -> str:
-    """Convert a key to snake_case."""
     return _CAMEL_HUMP.sub(lambda match: "_" + match.group(1).lower(), key)
 
 
 @lru_cache(maxsize=1024)
 def to_camel(key: str) -> str:
-    """Convert a key to camelCase."""
     return _SNAKE_STEP.sub(lambda match: match.group(1).upper(), key)
+
+
+def get_spelled(data: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a key in snake case, which may be written in camel case; None if it is missing."""
+    return data[name] if name in data else data.get(to_camel(name))
 
 
 def is_format_key(key: str) -> bool:
@@ -355,18 +359,6 @@ def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[AlignedBlock]:
         ]
     matcher = SequenceMatcher(None, old_texts, new_texts, autojunk=False)
     return [AlignedBlock(code[0] == "equal", *code[1:]) for code in matcher.get_opcodes()]
-
-
-def measure_common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return the length of the common prefix; comparing slices is fast for long texts."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _to_snake_keys(value: Any) -> Any:

@@ -16,6 +16,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey
 from workbench.model.target import AgentKind
+from workbench.model.text import join_some
 from workbench.report.coverage_report import (
     KIND_NAMES,
     STATUS_NAMES,
@@ -285,8 +286,7 @@ def _describe_kind(row: _TreeRow) -> Iterator[Block]:
             if row.kind is PartKind.EXPECTED_TOOL:
                 title = "expected" if status is PartStatus.REACHED else "never expected"
             yield Paragraph.from_text(f"{title}: {len(names):,}", Style.HEADING)
-            more = f" and {len(names) - _MOST_CASES:,} more" if len(names) > _MOST_CASES else ""
-            yield Paragraph.from_text(", ".join(names[:_MOST_CASES]) + more, indent=2)
+            yield Paragraph.from_text(join_some(names, _MOST_CASES), indent=2)
             yield BLANK
 
 

@@ -325,8 +325,7 @@ class TargetChat:
         if self.conversation is None or not self.conversation.answered_turns:
             return None
         turn = self.conversation.answered_turns[-1] if self.chosen is None else self.conversation.turns[self.chosen]
-        response = turn.result.invocation.final_response if turn.result is not None else None
-        return response.text(thoughts=False) if response is not None else None
+        return None if turn.result is None else turn.result.invocation.response_text(thoughts=False)
 
     def restore_draft(self) -> bool:
         """Put the last message of a failed session back into an empty input. Return whether that was done.

@@ -330,8 +330,7 @@ def _turn(number: int, turn: TurnResult, texts: StyledTexts) -> Iterator[Block]:
         yield Paragraph(pieces, indent=_NAME, hang=2)
     for said in list_messages(turn.invocation):
         yield Paragraph((_name(said.author), *texts.style(said.text, Style.MUTED)), hang=_NAME)
-    response = turn.invocation.final_response
-    words = "" if response is None else response.text(thoughts=False)
+    words = turn.invocation.response_text(thoughts=False)
     reply_pieces = texts.style(words) if words else (StyledText("(nothing)", Style.MUTED),)
     yield Paragraph((_name("agent"), *reply_pieces), hang=_NAME)
 

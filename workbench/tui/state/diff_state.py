@@ -135,7 +135,7 @@ def is_large(source: DiffSource) -> bool:
     for invocation in (*((source.case.conversation if source.case is not None else None) or ()), *turns):
         data = invocation.intermediate_data
         weight += 50 * sum(len(items) for items in vars(data).values() if isinstance(items, list)) if data else 0
-        weight += len(invocation.final_response.text()) if invocation.final_response is not None else 0
+        weight += len(invocation.response_text() or "")
     return weight > _LARGE
 
 

@@ -19,9 +19,9 @@ from typing import Any
 from ..loading import find_object
 from ..wire import describe
 from . import base
-from .base import AgentFault, LoadError, make_not_installed_error
+from .base import USAGE_FIELDS, AgentFault, LoadError, classify_status, make_not_installed_error, to_camel
 from .function import FunctionSession
-from .langchain.langchain_messages import add_usage, read_messages, read_steps
+from .langchain.langchain_messages import read_messages, read_steps, sum_usage
 from .object_json import as_json
 
 # Answers, in the shape that a function may return.
@@ -33,7 +33,6 @@ _SHAPES = (
 _ANSWER_KEYS = ("response", "predicted_trajectory", "messages")
 _OF_EXECUTOR = frozenset({"steps", "actions", "messages"})
 _ERROR_KEYS = {"code", "message", "status", "details"}
-_PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
 _MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
 _MESSAGE_ROLES = {"user": "human", "assistant": "ai", "model": "ai", "function": "tool"}
 _ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
@@ -48,14 +47,6 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 """Fields of a message about calls that are read elsewhere or contain nothing new."""
-_USAGE = {
-    "prompt": "prompt_token_count",
-    "tool_use_prompt": "tool_use_prompt_token_count",
-    "candidates": "candidates_token_count",
-    "thoughts": "thoughts_token_count",
-    "cached": "cached_content_token_count",
-    "total": "total_token_count",
-}
 
 
 def read_output(output: Any, *, is_stream: bool) -> dict[str, Any]:
@@ -96,7 +87,7 @@ def read_events(events: list[Any]) -> dict[str, Any]:
         if event.get("partial") or event.get("author") == "user":
             continue
         counts = _get(event, "usage_metadata") or {}
-        for name, field in _USAGE.items():
+        for name, field in USAGE_FIELDS.items():
             count = _get(counts, field)
             if isinstance(count, int):
                 usage[name] = usage.get(name, 0) + count
@@ -131,8 +122,7 @@ def _refuse_error(events: list[dict[str, Any]]) -> None:
         error = None if _get(event.get("content"), "parts") else _find_error(event) or error
     if error is not None:
         code, text = error
-        passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
-        raise AgentFault(f"the agent answered with error {code}: {text}", kind="infrastructure" if passing else "agent")
+        raise AgentFault(f"the agent answered with error {code}: {text}", kind=classify_status(code))
 
 
 def _find_error(chunk: dict[str, Any]) -> tuple[str, str] | None:
@@ -173,16 +163,7 @@ def _read_message_list(messages: list[Any]) -> dict[str, Any]:
     if not new:
         raise AgentFault("the agent ended the turn without a message of its own")
     answer = read_messages(new)
-    usage: dict[str, int] = {}
-    for item in new:
-        add_usage(usage, item.usage_metadata)
-    return {
-        "response": answer["response"],
-        "predicted_trajectory": answer["tool_uses"],
-        "tool_responses": answer["tool_responses"],
-        "intermediate_responses": answer["intermediate_responses"],
-        "usage": usage or None,
-    }
+    return {**answer, "predicted_trajectory": answer.pop("tool_uses"), "usage": sum_usage(new)}
 
 
 def _parse_message(message: Any, index: int) -> list[_Message]:
@@ -281,7 +262,11 @@ def _join_chunks(chunks: list[Any]) -> Any:
 
 def _collect_steps(chunks: list[dict[str, Any]]) -> list[Any] | None:
     """Return the steps that were streamed, or those at the end; None if the chunks cannot contain any."""
-    steps = [_unwrap_step(step) for chunk in chunks for step in chunk.get("steps") or ()]
+    steps = [  # LangChain serialises a step under `kwargs`
+        step.get("kwargs", step) if isinstance(step, dict) else step
+        for chunk in chunks
+        for step in chunk.get("steps") or ()
+    ]
     at_end = next((chunk["intermediate_steps"] for chunk in reversed(chunks) if "intermediate_steps" in chunk), None)
     if steps or at_end is None:
         # An AgentExecutor streams its steps, and has its messages in each chunk.
@@ -289,17 +274,9 @@ def _collect_steps(chunks: list[dict[str, Any]]) -> list[Any] | None:
     return at_end  # type: ignore[no-any-return]  # `read_steps` refuses anything but a list
 
 
-def _unwrap_step(step: Any) -> Any:
-    """Return a step without LangChain's serialised form, which puts it under `kwargs`."""
-    return step.get("kwargs", step) if isinstance(step, dict) else step
-
-
 def _get(data: Any, name: str) -> Any:
     """Return a value by its Python name, or by the camelCase name of Google's JSON."""
-    if not isinstance(data, dict):
-        return None
-    head, *rest = name.split("_")
-    return data.get(name, data.get(head + "".join(word.capitalize() for word in rest)))
+    return data.get(name, data.get(to_camel(name))) if isinstance(data, dict) else None
 
 
 # Conversations: which method is called, with which arguments.
@@ -389,7 +366,6 @@ class Adapter(base.Adapter):
     def open(
         self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
     ) -> FunctionSession:
-        """Open a fresh session. See `Adapter.open`."""
         interception = None
         if tools is not None:
             from ..tool_interception import open_session
@@ -606,9 +582,7 @@ def _describe_refusal(status: int, text: str, resource: str) -> Exception:
         return LoadError(f"Google Cloud refuses access to {resource} (HTTP {status}): {reason}")
     if status == 404:
         return LoadError(f"there is no agent {resource} (HTTP 404): {reason}")
-    passing = status in (408, 429) or status >= 500
-    message = f"the agent {resource} answered with HTTP {status}: {reason}"
-    return AgentFault(message, kind="infrastructure" if passing else "agent")
+    return AgentFault(f"the agent {resource} answered with HTTP {status}: {reason}", kind=classify_status(status))
 
 
 def _shorten(text: str) -> str:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         def make_unknown_tool_error(self, name: str, known: Iterable[str], *, expected: str) -> LoadError:
             """Return the error for a configured tool that does not exist."""
 
+        def require_known(self, known: Iterable[str]) -> None:
+            """Raise LoadError for a configured tool that is not among these, which are all that the agent has."""
+
         def ask(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> dict[str, Any]:
             """Request a decision about a call; blocks."""
 
@@ -174,6 +177,34 @@ class RecordedAdapter(Adapter):
 
     def load(self) -> None:
         raise LoadError(f"target {self.target['name']!r} is a recording: there is no agent to talk to")
+
+
+# What adapters read alike: outages, and counts of tokens.
+
+_PASSING_CODES = frozenset({"408", "425", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"})
+
+USAGE_FIELDS = {
+    "prompt": "prompt_token_count",
+    "tool_use_prompt": "tool_use_prompt_token_count",
+    "candidates": "candidates_token_count",
+    "thoughts": "thoughts_token_count",
+    "cached": "cached_content_token_count",
+    "total": "total_token_count",
+}
+"""The fields of google.genai for counts of tokens, by our names."""
+
+
+def classify_status(code: Any) -> str:
+    """Return the kind of failure for an HTTP status, or a code of Google's services: whether another try may help."""
+    text = str(code)
+    is_passing = text in _PASSING_CODES or (len(text) == 3 and text.isdecimal() and text[0] == "5")
+    return "infrastructure" if is_passing else "agent"
+
+
+def to_camel(name: str) -> str:
+    """Return the camelCase name that Google's JSON has for a Python name."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
 
 
 # Limits on what is kept of one turn.

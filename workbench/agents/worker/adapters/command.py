@@ -198,13 +198,11 @@ class Adapter(base.Adapter):
         self._end_imports: Callable[[], None] = lambda: None
 
     def import_libraries(self) -> None:
-        """See `Adapter.import_libraries`."""
         if self.target["options"].get("otlp"):
             with contextlib.suppress(ImportError):
                 from .. import otlp_receiver  # noqa: F401
 
     def import_model_libraries(self) -> None:
-        """See `Adapter.import_model_libraries`."""
         path, roots = sys.path[:], [os.path.abspath(root) for root in self.import_roots()]
         sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in roots]
         with contextlib.suppress(ImportError):
@@ -216,12 +214,10 @@ class Adapter(base.Adapter):
         sys.path[:] = path
 
     def prepare_for_metrics(self) -> None:
-        """See `Adapter.prepare_for_metrics`."""
         with quiet:
             self._end_imports()
 
     def load(self) -> None:
-        """Find the program."""
         self._receiver = create_receiver(self.target) if self.target["options"].get("otlp") else None
         words = shlex.split(self.target["location"])
         # Searched here, because the error of a failed start may refer to its folder or its interpreter.
@@ -238,7 +234,6 @@ class Adapter(base.Adapter):
         emit_span: base.EmitSpan,
         tools: base.InterceptedTools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
-        """Open a session and start its program. See `Adapter.open`."""
         inbox: SpanInbox | None = None
         proxy: ModelProxy | None = None
         try:

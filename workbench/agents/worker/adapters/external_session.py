@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..otlp import NOTES, Traces, TurnTraces
-from ..responses import make_agent_span, make_call_spans, make_turn_result, names_secret, read_answer, replace_cut_value
+from ..responses import (
+    add_reported_calls,
+    make_agent_span,
+    make_call_spans,
+    make_turn_result,
+    names_secret,
+    read_answer,
+    read_prompt,
+    replace_cut_value,
+)
 from ..wire import describe, make_json_safe
 from . import base
 from .base import LoadError
@@ -67,8 +76,7 @@ class ExternalSession(base.Session):
         raise NotImplementedError
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
-        """See `base.Session.turn`."""
-        prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
+        prompt = read_prompt(content)
         start = self.now()
         if self._announce_spans:
             self._emit_span(self._build_span(index, prompt, start, None))
@@ -106,12 +114,7 @@ class ExternalSession(base.Session):
         if reports_calls or heard.came or heard.missing is not None:
             answer["calls_unknown_by_design"] = None
         if not reports_calls:
-            answer["tool_uses"], answer["tool_responses"] = heard.calls, answer["tool_responses"] or heard.responses
-            answer["predicted_trajectory"] = [
-                {"tool_name": call["name"], "tool_input": call["args"]} for call in heard.calls
-            ]
-            answer["calls_unknown"] = answer.get("calls_unknown") or heard.missing
-            answer["arguments_unknown"] = heard.arguments_unknown
+            add_reported_calls(answer, heard, missing=heard.missing)
         answer["usage"] = answer["usage"] or heard.usage
         answer["inference_calls"] = heard.inference_calls
         return heard
@@ -121,12 +124,10 @@ class ExternalSession(base.Session):
         return time.perf_counter() - self._opened
 
     def state(self) -> dict[str, Any]:
-        """See `base.Session.state`."""
         plain: dict[str, Any] = make_json_safe(self._state)
         return plain
 
     def describe(self) -> dict[str, Any]:
-        """See `base.Session.describe`."""
         kind, location = self._target["kind"], self._target["location"]
         return {
             "agents": [{"name": self._target["name"], "type": kind}],
@@ -136,7 +137,6 @@ class ExternalSession(base.Session):
         }
 
     async def close(self) -> dict[str, Any]:
-        """See `base.Session.close`."""
         rest = self.traces.take_rest()
         self.traces.close()
         if self._collect_spans:

@@ -10,7 +10,15 @@ import time
 from types import FunctionType, MethodType
 
 from ..loading import find_object
-from ..responses import has_trajectory, make_agent_span, make_call_spans, make_turn_result, read_answer
+from ..responses import (
+    add_reported_calls,
+    has_trajectory,
+    make_agent_span,
+    make_call_spans,
+    make_turn_result,
+    read_answer,
+    read_prompt,
+)
 from ..wire import describe, make_json_safe
 from . import base
 
@@ -107,7 +115,7 @@ class FunctionSession(base.Session):
         self._opened = time.perf_counter()
 
     def turn(self, content: dict[str, Any], index: int) -> dict[str, Any] | Awaitable[dict[str, Any]]:
-        prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
+        prompt = read_prompt(content)
         self._begin_telemetry(index)
         started = time.perf_counter()
         if self._announce_spans:
@@ -265,10 +273,7 @@ def _add_calls(answer: dict[str, Any], hearing: TurnSpans | None) -> None:
         answer["calls_unknown_by_design"] = _CALLS_UNKNOWN
         return
     found, lost = reported
-    answer["tool_uses"], answer["tool_responses"] = found.calls, answer["tool_responses"] or found.responses
-    answer["predicted_trajectory"] = [{"tool_name": call["name"], "tool_input": call["args"]} for call in found.calls]
-    answer["calls_unknown"] = answer.get("calls_unknown") or lost
-    answer["arguments_unknown"] = found.arguments_unknown
+    add_reported_calls(answer, found, missing=lost)
 
 
 def _find_same_call(call: dict[str, Any], made: list[dict[str, Any]]) -> dict[str, Any] | None:

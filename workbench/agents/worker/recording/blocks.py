@@ -211,7 +211,6 @@ class CodeBranch:
         self._first = first
 
     def list_statements(self) -> list[ast.stmt]:
-        """Return the statements."""
         return self.container[self.find_start() :]
 
     def find_start(self) -> int:
@@ -236,7 +235,6 @@ class Uses:
         self._at_top: set[int] = set()
 
     def begin(self, tree: ast.Module) -> None:
-        """Set the source."""
         self._at_top = {id(statement) for statement in tree.body}
 
     def add_import(self, statement: ast.ImportFrom) -> None:

@@ -264,7 +264,12 @@ class _Reader:
             len(decorators) == 1
             and name in DECORATORS
             and (called is decorators[0] or name == "functools.lru_cache")
-            and all(each.arg in ("maxsize", "typed") and _is_whole_number(each.value) for each in keywords)
+            and all(
+                each.arg in ("maxsize", "typed")
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, (int, type(None)))
+                for each in keywords
+            )
         )
 
     def _is_wrapping(self, decorator: ast.expr) -> bool:
@@ -346,7 +351,7 @@ class _Reader:
         # Statements of a class find its own names first.
         if len(own) != len(names) or not own.isdisjoint(_used_while_made(definition)):
             return False
-        if self._is_enum(definition):
+        if any(self._in_library(base) == "enum.Enum" for base in definition.bases):
             return _has_plain_members(definition) and not definition.decorator_list
         return not definition.decorator_list or self._is_plain_dataclass(definition)
 
@@ -359,9 +364,6 @@ class _Reader:
                 or self._in_library(bases[0]) in ("abc.ABC", "enum.Enum")
             )
         )
-
-    def _is_enum(self, definition: ast.ClassDef) -> bool:
-        return any(self._in_library(base) == "enum.Enum" for base in definition.bases)
 
     def _is_plain_dataclass(self, definition: ast.ClassDef) -> bool:
         """Return True if a decorated class is a dataclass with compatible fields."""
@@ -526,10 +528,6 @@ def _call(decorator: ast.expr) -> tuple[ast.expr, list[ast.keyword]]:
     if isinstance(decorator, ast.Call) and not decorator.args:
         return decorator.func, decorator.keywords
     return decorator, []
-
-
-def _is_whole_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, (int, type(None)))
 
 
 def _is_of_library(statement: Import) -> bool:

@@ -315,7 +315,6 @@ class Compiled:
         """Opaque operations by function; see `find_opaque_uses`."""
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the file."""
         return digest(self.source)
 
 

@@ -411,7 +411,7 @@ class Recorder:
             return
         look = _stat_signature(path)
         known = self._signatures.get(path)
-        if known is not None and look is not None and known[0] == look and _is_settled(look, known[1]):
+        if known is not None and look is not None and known[0] == look and max(look[0], look[1]) < known[1] - _SETTLED:
             return
         now = time.time_ns()
         self._note("file", path, of_file(path))
@@ -775,7 +775,3 @@ def _stat_signature(path: str) -> Any:
     if stat.S_ISDIR(found.st_mode):
         return 0, 0, 0, found.st_ino
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-
-
-def _is_settled(look: Any, at: int) -> bool:
-    return max(look[0], look[1]) < at - _SETTLED  # type: ignore[no-any-return]

@@ -21,7 +21,6 @@ class Adapter(base.Adapter):
     waits_only = True
 
     def import_libraries(self) -> None:
-        """See `Adapter.import_libraries`."""
         with contextlib.suppress(ImportError):
             from . import a2a_session  # noqa: F401
 

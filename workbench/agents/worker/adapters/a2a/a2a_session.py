@@ -25,7 +25,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from ...responses import read_answer
 from .. import base
-from ..base import AgentFault, LoadError
+from ..base import USAGE_FIELDS, AgentFault, LoadError, classify_status, to_camel
 from ..external_session import ExternalSession, Variables, describe_json
 
 # The agent card and the client, one for all sessions of a process.
@@ -36,7 +36,6 @@ _CONNECT_SECONDS = 15.0  # the answer may take as long as the case
 _CARD_SECONDS = 15.0  # to connect, and for the next piece of the card
 _CANCEL_SECONDS = 10.0  # for the agent to answer that it cancelled a task
 _CANCEL_PATIENCE = 0.2  # of these, for a session to wait: less than it has to end after a cancellation
-_AGAIN = (408, 425, 429)  # and 5xx: worth another try
 
 
 class Peer:
@@ -166,7 +165,7 @@ def _parse_card(response: httpx.Response, shown: str) -> Any:
     status = response.status_code
     if status >= 300:
         message = f"the agent card {shown} cannot be fetched: answered {status}"
-        if status in _AGAIN or status >= 500:
+        if classify_status(status) == "infrastructure":
             raise AgentFault(message, kind="infrastructure")
         hint = ", a redirection: set target to the URL it leads to" if status < 400 else ""
         raise LoadError(message + hint)
@@ -194,14 +193,6 @@ _REFUSED = {
 _INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 _AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 _TOKENS = "adk_usage_metadata"
-_USAGE = {
-    "prompt": "promptTokenCount",
-    "tool_use_prompt": "toolUsePromptTokenCount",
-    "candidates": "candidatesTokenCount",
-    "thoughts": "thoughtsTokenCount",
-    "cached": "cachedContentTokenCount",
-    "total": "totalTokenCount",
-}
 
 
 class Statement:
@@ -383,8 +374,8 @@ class A2aTurn:
         counts = metadata.get(_TOKENS)
         if not isinstance(counts, dict) or metadata.get("adk_partial"):
             return
-        for name, key in _USAGE.items():
-            count = counts.get(key)
+        for name, field in USAGE_FIELDS.items():
+            count = counts.get(to_camel(field))
             if isinstance(count, (int, float)):  # the protocol has no integers
                 self._usage[name] = self._usage.get(name, 0) + int(count)
 
@@ -440,11 +431,7 @@ def _format_data(parts: list[dict[str, Any]]) -> str:
 
     Keys are sorted, because the protocol does not keep their order.
     """
-    values = [
-        part["data"]
-        for part in parts
-        if "data" in part and not (_read_metadata(part).get("adk_type") or _read_metadata(part).get("type"))
-    ]
+    values = [part["data"] for part in parts if "data" in part and not _read_kind(part)]
     return "\n".join(json.dumps(_restore_integers(data), ensure_ascii=False, sort_keys=True) for data in values)
 
 
@@ -540,7 +527,6 @@ class A2aSession(ExternalSession):
         await asyncio.gather(*(self._peer.cancel_task(task_id) for task_id in tasks))
 
     async def _answer(self, request: SendMessageRequest, turn: A2aTurn, traceparent: str) -> dict[str, Any]:
-        """See `ask`."""
         variables = self._peer.variables
         try:
             await self._exchange(request, turn, traceparent)
@@ -577,8 +563,7 @@ class A2aSession(ExternalSession):
         for cause in _iter_causes(error):
             if isinstance(cause, httpx.HTTPStatusError):
                 status = cause.response.status_code
-                kind = "infrastructure" if status in (408, 425, 429) or status >= 500 else "agent"
-                return base.AgentFault(f"the agent {place} answered with HTTP {status}", kind=kind)
+                return base.AgentFault(f"the agent {place} answered with HTTP {status}", kind=classify_status(status))
             if isinstance(cause, httpx.RequestError):
                 reason = self._peer.variables.conceal(str(cause)) or type(cause).__name__
                 return base.AgentFault(f"the agent {place} cannot be reached: {reason}", kind="infrastructure")

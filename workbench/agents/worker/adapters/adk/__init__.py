@@ -77,7 +77,6 @@ class Adapter(base.Adapter):
     async def open(
         self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
     ) -> AdkSession:
-        """Open a fresh session. See `Adapter.open`."""
         if self._source is None:
             self.load()
         source = self._source

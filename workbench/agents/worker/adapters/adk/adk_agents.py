@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import faults
 from ...loading import suggest_name
@@ -65,11 +65,6 @@ def list_transfers(agent: Any) -> list[str] | None:
     except ImportError:
         return None
     return [other.name for other in _get_transfer_targets(agent)]
-
-
-def list_tools(agent: Any) -> list[Any]:
-    """List the tools of the agent and of all below it; toolsets are not expanded."""
-    return [tool for item in walk_agents(agent) for tool in list_own_tools(item)]
 
 
 def walk_agents(agent: Any) -> Iterator[Any]:
@@ -173,14 +168,13 @@ _FACTORIES = ("get_agent_async", "get_agent")
 _SOUGHT = "`root_agent`, `app` (a google.adk App), `get_agent_async` or `get_agent`"
 
 
-class AdkAgentSource:
-    """A loaded app, agent, or factory of agents. Exactly one of them is set."""
+class AdkAgentSource(NamedTuple):
+    """A loaded app, agent, or factory of agents. Exactly one of them is set. `place` is its module and name."""
 
-    def __init__(self, *, place: str, app: Any = None, agent: Any = None, factory: Any = None) -> None:
-        self.place = place  # for messages: module and name
-        self.app = app
-        self.agent = agent
-        self.factory = factory
+    place: str
+    app: Any = None
+    agent: Any = None
+    factory: Any = None
 
 
 def agent_folder(target: dict[str, Any]) -> str:
@@ -373,11 +367,8 @@ def refuse_unknown_tools(tools: InterceptedTools, agent: Any) -> None:
     for name, facts in describe_structure(agent).items():
         known.update(dict.fromkeys(facts.get("tools", ())))
         known[name] = None  # workflows and agents may use agents as tools
-    if any(hasattr(tool, "get_tools") for tool in list_tools(agent)):
-        return
-    for name, place in tools.names.items():
-        if place is not None and name not in known:
-            raise tools.make_unknown_tool_error(name, known, expected=f"one of the agent's tools ({', '.join(known)})")
+    if not any(hasattr(tool, "get_tools") for item in walk_agents(agent) for tool in list_own_tools(item)):
+        tools.require_known(known)
 
 
 class AdkToolCalls:
@@ -405,7 +396,6 @@ class AdkToolCalls:
         return answer["source"], {"result": None} if response is None else response
 
     def report_result(self, tool_context: Any, result: Any) -> None:
-        """Report the result of a tool that was called."""
         _, answer = self._made.pop(id(tool_context), (None, None))
         if answer is not None:
             actions = as_json(tool_context.actions) or {}
@@ -413,7 +403,6 @@ class AdkToolCalls:
             self._tools.report_outcome(answer, response=as_json(result), actions=side_effects)
 
     def report_error(self, tool_context: Any, error: BaseException) -> None:
-        """Report the exception of a tool that was called."""
         _, answer = self._made.pop(id(tool_context), (None, None))
         if answer is not None:
             self._tools.report_outcome(answer, error=faults.encode_exception(error))
@@ -444,8 +433,8 @@ def _repeat_actions(tool_context: Any, actions: dict[str, Any]) -> None:
     """Apply the recorded side effects of a call to the session."""
     for key, value in (actions.get("state_delta") or {}).items():
         tool_context.state[key] = value
-    for name in ("transfer_to_agent", "escalate", "skip_summarization"):
-        if name in actions:
+    for name in _REPORTED_ACTIONS:
+        if name in actions and name != "state_delta":
             setattr(tool_context.actions, name, actions[name])
 
 
@@ -478,7 +467,6 @@ _INSTRUCTIONS = ("global_instruction", "static_instruction", "instruction")
 
 
 def describe_agent(agent: Any) -> dict[str, Any]:
-    """Describe the agent and all below it."""
     unknown: list[str] = []
     parts = [_describe_part(item, unknown) for item in walk_agents(agent)]
     return {"agents": parts, "unknown": unknown}
@@ -497,7 +485,6 @@ def _describe_part(agent: Any, unknown: list[str]) -> dict[str, Any]:
 
 
 def _list_instructions(agent: Any) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of an agent that are plain text."""
     for name in _INSTRUCTIONS:
         value = getattr(agent, name, None)
         if isinstance(value, str):

@@ -136,7 +136,11 @@ class TracePlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         response = None
         request, span.request = span.request, None
         if self._trace.wants_details:
-            span.request = _dump_request(request)
+            span.request = {
+                "model": request.model,
+                "config": as_json(request.config.model_dump(exclude_none=True, exclude=_SECRET_CONFIG)),
+                "contents": as_json(request.contents),
+            }
             response = as_json(llm_response)
         if llm_response is not None and llm_response.error_code:
             error = f"{llm_response.error_code}: {llm_response.error_message or 'no message'}"
@@ -234,14 +238,6 @@ def _summarize_actions(actions: Any) -> dict[str, Any]:
     """Return the side effects of an event or tool, such as changed state or a transfer."""
     data = as_json(actions)
     return {name: value for name, value in data.items() if value not in ({}, [], False)} if data else {}
-
-
-def _dump_request(request: Any) -> dict[str, Any]:
-    return {
-        "model": request.model,
-        "config": as_json(request.config.model_dump(exclude_none=True, exclude=_SECRET_CONFIG)),
-        "contents": as_json(request.contents),
-    }
 
 
 # Interception of models: requests and responses of ADK in place of those of HTTP, so that models of LiteLLM and models

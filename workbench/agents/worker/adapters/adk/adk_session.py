@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from ..base import AgentFault, EmitSpan, Session
+from ..base import AgentFault, EmitSpan, Session, classify_status
 from ..object_json import as_json
 from .adk_agents import describe_agent
 from .adk_tracing import Trace, TurnEvents, build_app_details
@@ -25,7 +25,6 @@ DEFAULT_USER_ID = "test_user_id"
 
 _TEMPORARY = "temp:"
 _NOT_OF_THE_AGENT = frozenset({"__llm_request_key__"})  # left behind by ADK's own evaluation plugin
-_PASSING_CODES = frozenset({"408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"})
 
 
 class AdkSession(Session):
@@ -89,7 +88,6 @@ class AdkSession(Session):
         }
 
     def describe(self) -> dict[str, Any]:
-        """See `Session.describe`."""
         return describe_agent(self._agent)
 
     async def close(self) -> dict[str, Any]:
@@ -170,8 +168,7 @@ def _check_answered(events: TurnEvents) -> None:
         return
     code = str(getattr(error.error_code, "value", error.error_code))
     message = f"{error.author}: the model answered with error {code}: {error.error_message or 'no message'}"
-    is_passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
-    raise AgentFault(message, kind="infrastructure" if is_passing else "agent")
+    raise AgentFault(message, kind=classify_status(code))
 
 
 # Warm-up: a dummy run makes google-adk import its late modules before processes fork.

@@ -5,22 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..base import MOST_STEPS, check_texts, explain_truncation
+from ..base import MOST_STEPS, USAGE_FIELDS, check_texts, explain_truncation
 from ..object_json import as_json
 
 # Events of a turn.
 
 _USER = "user"
-_USAGE = {
-    "prompt": "prompt_token_count",
-    "tool_use_prompt": "tool_use_prompt_token_count",
-    "candidates": "candidates_token_count",
-    "thoughts": "thoughts_token_count",
-    "cached": "cached_content_token_count",
-    "total": "total_token_count",
-}
 
 
 class TurnEvents:
@@ -130,8 +123,8 @@ def build_app_details(authors: Iterable[str], requests: Mapping[str, Any]) -> di
 
 def add_usage(total: dict[str, int], usage: Any) -> None:
     """Add google.genai usage metadata to `total`; missing counts are ignored."""
-    for name, field in _USAGE.items():
-        count = getattr(usage, field, None)
+    for name, key in USAGE_FIELDS.items():
+        count = getattr(usage, key, None)
         if count is not None:
             total[name] = total.get(name, 0) + count
 
@@ -142,10 +135,10 @@ def _convert_event(event: Any, content: Any, *, is_final: bool) -> dict[str, Any
     converted: dict[str, Any] = {"author": event.author}
     if not is_final or event.get_function_calls():
         converted["content"] = as_json(content)
-    for field in ("grounding_metadata", "usage_metadata", "model_version"):
-        value = getattr(event, field)
+    for key in ("grounding_metadata", "usage_metadata", "model_version"):
+        value = getattr(event, key)
         if value is not None:
-            converted[field] = as_json(value)
+            converted[key] = as_json(value)
     return {name: value for name, value in converted.items() if value is not None}
 
 
@@ -185,23 +178,21 @@ _INNERMOST: ContextVar[OpenSpan | None] = ContextVar("workbench_innermost_span",
 """The span in which the current task runs. If it is closed, its nearest open ancestor counts."""
 
 
+@dataclass(eq=False, kw_only=True)
 class OpenSpan:
     """A step that has begun."""
 
-    __slots__ = ("attributes", "error", "id", "is_open", "kind", "last", "name", "owner", "parent", "request", "start")
-
-    def __init__(self, *, owner: Any, number: int, kind: str, name: str, parent: OpenSpan | None, start: float) -> None:
-        self.owner = owner  # the same object at begin and end; kept so that its id stays unique
-        self.id = f"s{number}"
-        self.kind = kind
-        self.name = name
-        self.parent = parent
-        self.start = start
-        self.last = start
-        self.request: Any = None
-        self.error: str | None = None
-        self.attributes: dict[str, Any] = {}
-        self.is_open = True
+    owner: Any  # the same object at begin and end; kept so that its id stays unique
+    id: str
+    kind: str
+    name: str
+    parent: OpenSpan | None
+    start: float
+    last: float
+    request: Any = None
+    error: str | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    is_open: bool = True
 
 
 class _EndedSpan(NamedTuple):
@@ -256,7 +247,8 @@ class Trace:
         if parent is not None:
             self._emit_waiting(within=parent)  # earlier steps get no more events
         self._count += 1
-        span = OpenSpan(owner=owner, number=self._count, kind=kind, name=name, parent=parent, start=self._get_time())
+        now = self._get_time()
+        span = OpenSpan(owner=owner, id=f"s{self._count}", kind=kind, name=name, parent=parent, start=now, last=now)
         self._open[(kind, id(owner))] = span
         if kind != "model":
             _INNERMOST.set(span)
@@ -284,7 +276,6 @@ class Trace:
             inside = inside.parent
 
     def end(self, span: OpenSpan, *, response: Any = None, error: str | None = None) -> None:
-        """End the step now, with its response."""
         self.touch(span)
         span.error = error or span.error
         self._close(span, end=span.last, response=response)
@@ -303,12 +294,11 @@ class Trace:
             if (known.get("agent"), known.get("invocation_id")) == (agent, invocation_id):
                 known.update(attributes)
                 self._waiting.remove(ended)
-                self._emit_ended(ended.span, end=ended.end, response=ended.response)
+                self._emit_ended(*ended)
                 return True
         return False
 
     def count_model_call(self, agent: str, request: Any, usage: Any) -> None:
-        """Count a model call of `agent`."""
         self.inference_calls += 1
         self.requests.setdefault(agent, request)
         if usage is not None:
@@ -317,7 +307,7 @@ class Trace:
     def _close(self, span: OpenSpan, *, end: float, response: Any = None) -> None:
         self._emit_waiting(within=span)
         self._forget(span)
-        self._emit_ended(span, end=end, response=response)
+        self._emit_ended(span, end, response)
 
     def _forget(self, span: OpenSpan) -> None:
         self._open.pop((span.kind, id(span.owner)), None)
@@ -328,9 +318,9 @@ class Trace:
         """Emit the steps directly inside `within` that wait for an event; all of them if it is None."""
         for ended in [ended for ended in self._waiting if within is None or ended.span.parent is within]:
             self._waiting.remove(ended)
-            self._emit_ended(ended.span, end=ended.end, response=ended.response)
+            self._emit_ended(*ended)
 
-    def _emit_ended(self, span: OpenSpan, *, end: float, response: Any) -> None:
+    def _emit_ended(self, span: OpenSpan, end: float, response: Any) -> None:
         self._emit_span(span, request=span.request, end=round(end, 6), response=response)
 
     def _emit_span(self, span: OpenSpan, *, request: Any, end: float | None = None, response: Any = None) -> None:

@@ -32,7 +32,6 @@ class Adapter(base.Adapter):
     waits_only = True
 
     def import_libraries(self) -> None:
-        """See `Adapter.import_libraries`."""
         options = self.target["options"]
         with contextlib.suppress(ImportError), defer_certificates():
             from . import http_session  # noqa: F401
@@ -44,7 +43,6 @@ class Adapter(base.Adapter):
                 import_jsonpath()
 
     def prepare_for_metrics(self) -> None:
-        """See `Adapter.prepare_for_metrics`."""
         with quiet:
             read_certificates()
 

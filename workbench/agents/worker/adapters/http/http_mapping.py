@@ -157,7 +157,6 @@ _CALLS_UNKNOWN = (
 )
 _LEFT_OUT = '; if the key is missing when no tool was called, use a path such as "$..tool_calls[*]"'
 _BEGINNING = 200
-_AGAIN = (408, 425, 429)  # and 5xx: worth another try
 
 
 class AnswerMapping:
@@ -274,13 +273,7 @@ def _refuse_error(value: Any, known: dict[str, Any]) -> None:
         return
     code, message = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
     text = shorten(message if isinstance(message, str) else json.dumps(error))
-    raise base.AgentFault(f"answered with an error: {text}", kind=classify_status(code))
-
-
-def classify_status(status: Any) -> str:
-    """Return the kind of failure for an HTTP status: whether another try may help."""
-    passing = isinstance(status, int) and (status in _AGAIN or 500 <= status <= 599)
-    return "infrastructure" if passing else "agent"
+    raise base.AgentFault(f"answered with an error: {text}", kind=base.classify_status(code))
 
 
 def _parse_completion(value: dict[str, Any]) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from ...otlp import Traces
 from ...recording.recorder import quiet
 from .. import base
 from ..external_session import WAIT_SECONDS, ExternalSession, Variables, create_receiver, open_inbox
-from .http_mapping import AnswerMapping, RequestMapping, classify_status, read_certificates, shorten
+from .http_mapping import AnswerMapping, RequestMapping, read_certificates, shorten
 
 
 def describe_connection_error(error: aiohttp.ClientError | OSError) -> str:
@@ -134,7 +134,6 @@ class HttpSession(ExternalSession):
         return answer
 
     async def close(self) -> dict[str, Any]:
-        """See `base.Session.close`."""
         await self._client.close()
         return await super().close()
 
@@ -173,7 +172,7 @@ class HttpSession(ExternalSession):
             return self._shared.reading.read(text, content_type=content_type)
         if 300 <= status < 400:
             raise base.AgentFault(f"answered {status}, a redirection: set target to the URL it leads to")
-        raise base.AgentFault(f"answered {status}: {shorten(text) or 'nothing'}", kind=classify_status(status))
+        raise base.AgentFault(f"answered {status}: {shorten(text) or 'nothing'}", kind=base.classify_status(status))
 
     def _build_data(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
         """Return the values for templates."""

@@ -58,7 +58,6 @@ class Adapter(base.Adapter):
     async def open(
         self, session: dict[str, Any], emit_span: base.EmitSpan, tools: base.InterceptedTools | None = None
     ) -> LangchainSession:
-        """Open a fresh session. See `Adapter.open`."""
         from .langchain_session import LangchainSession
 
         runnable = self._runnable if self._factory is None else await self._call_factory(self._factory)

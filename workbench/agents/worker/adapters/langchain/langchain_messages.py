@@ -37,7 +37,6 @@ class RunnableForm:
         raise NotImplementedError
 
     async def run(self, given: Any, config: dict[str, Any]) -> Any:
-        """Call the runnable."""
         return await self._runnable.ainvoke(given, config)
 
     def add_turn(self, messages: list[Any], _result: Any) -> None:
@@ -678,16 +677,16 @@ _NO_TOOL = "_Exception"
 """The tool name that an AgentExecutor uses if it could not parse the model's output."""
 
 
-def read_steps(steps: Any, place: str = "intermediate_steps") -> dict[str, Any]:
+def read_steps(steps: Any) -> dict[str, Any]:
     """Read `tool_uses` and `tool_responses` from intermediate steps. Raises AgentFault if a step cannot be read."""
     if steps is None:
         steps = []
     if not isinstance(steps, (list, tuple)):
-        raise AgentFault(f'"{place}" is {describe(steps)}, expected a list of steps such as {_SHAPE}')
+        raise AgentFault(f'"intermediate_steps" is {describe(steps)}, expected a list of steps such as {_SHAPE}')
     uses: list[dict[str, Any]] = []
     responses: list[dict[str, Any]] = []
     for index, step in enumerate(steps):
-        name, args, call_id, observation = _read_step(step, f"{place}[{index}]")
+        name, args, call_id, observation = _read_step(step, f"intermediate_steps[{index}]")
         if name == _NO_TOOL:
             continue
         use = {"name": name, "args": args}

@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from ...responses import make_turn_result
+from ...responses import make_turn_result, read_prompt
 from ...telemetry import begin_turn, count_model_calls
 from ..base import MOST_STEPS, AgentFault, EmitSpan, Session, explain_truncation
 from .langchain_messages import Known, RunnableForm, WaitingCalls, is_graph, read_result, sum_usage
@@ -66,7 +66,7 @@ class LangchainSession(Session):
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
         said = HumanMessage(content=_convert_content(content), id=str(uuid.uuid4()))
-        given = self._form.build_input(said, _join_text(content))
+        given = self._form.build_input(said, read_prompt(content))
         self._watch.begin_turn(index)
         if self._calls is not None:
             self._calls.enter(self._watch)
@@ -162,11 +162,9 @@ class LangchainSession(Session):
         return await self._form.state(self._config)
 
     def describe(self) -> dict[str, Any]:
-        """See `Session.describe`."""
         return describe_agent(self._runnable, name=self._name)
 
     async def close(self) -> dict[str, Any]:
-        """See `Session.close`."""
         if self._calls is not None:
             self._calls.close()
         return {"final_state": await self.state()}
@@ -246,15 +244,11 @@ class _Calls:
         return queue[0] if queue else None
 
 
-def _join_text(content: dict[str, Any]) -> str:
-    return "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
-
-
 def _convert_content(content: dict[str, Any]) -> Any:
     """Convert a user content to that of a message: its text, or blocks if it contains data. Raises AgentFault."""
     parts = [part for part in content.get("parts") or () if part]
     if all(part.get("text") is not None for part in parts):
-        return _join_text(content)
+        return read_prompt(content)
     return [_convert_part(part) for part in parts]
 
 

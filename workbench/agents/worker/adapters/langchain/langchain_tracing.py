@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.callbacks.base import BaseCallbackHandler
@@ -39,20 +40,18 @@ _NO_TOOLS = ("_Exception", "invalid_tool")
 """Tools that an AgentExecutor runs for unreadable output or unknown tools: its steps report them."""
 
 
+@dataclass(eq=False, kw_only=True)
 class _Run:
     """A step that has begun. A step without a span uses that of the nearest step around it."""
 
-    __slots__ = ("attributes", "in_tool", "kind", "name", "request", "span_id", "start", "tool")
-
-    def __init__(self, *, kind: str, name: str, span_id: str | None, in_tool: bool, start: float) -> None:
-        self.kind = kind
-        self.name = name
-        self.span_id = span_id
-        self.in_tool = in_tool
-        self.start = start
-        self.request: Any = None
-        self.attributes: dict[str, Any] = {}
-        self.tool: dict[str, Any] | None = None  # its call, if kept
+    kind: str
+    name: str
+    span_id: str | None
+    in_tool: bool
+    start: float
+    request: Any = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    tool: dict[str, Any] | None = None  # its call, if kept
 
 
 class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is untyped here: it may not be installed
@@ -126,7 +125,6 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
         self._parents.clear()
 
     def note(self, run_id: Any, **attributes: Any) -> None:
-        """Add attributes to a running step."""
         run = self._runs.get(run_id)
         if run is not None:
             run.attributes.update(attributes)
@@ -335,15 +333,6 @@ _PARTS = (
 _MOST = 5000  # objects to search; more than any agent has
 
 
-def list_tools(runnable: Any) -> list[Any]:
-    """List the tools below a runnable, each once. Tools used only inside functions are not found."""
-    found: dict[int, Any] = {}
-    for item in _walk_parts(runnable):
-        if isinstance(item, BaseTool):
-            found.setdefault(id(item), item)
-    return list(found.values())
-
-
 def list_seen_tools(roots: Sequence[str]) -> set[str]:
     """Return the names of tools in the agent's own modules, if callbacks see them run.
 
@@ -352,7 +341,9 @@ def list_seen_tools(roots: Sequence[str]) -> set[str]:
     return {tool.name for tool in _find_module_tools(roots)} if sys.version_info >= (3, 11) else set()
 
 
-def _walk_parts(runnable: Any) -> Iterator[Any]:
+def list_tools(runnable: Any) -> list[Any]:
+    """List the tools below a runnable, each once. Tools used only inside functions are not found."""
+    found = []
     seen: dict[int, Any] = {}  # held, so that identities stay unique
     waiting = [runnable]
     while waiting and len(seen) < _MOST:
@@ -365,13 +356,14 @@ def _walk_parts(runnable: Any) -> Iterator[Any]:
         elif isinstance(item, (list, tuple)):
             waiting += item
         elif isinstance(item, BaseTool):
-            yield item
+            found.append(item)
         elif isinstance(item, Runnable) or type(item).__module__.split(".")[0].startswith(("langchain", "langgraph")):
             for name in _PARTS:
                 try:
                     waiting.append(getattr(item, name, None))
                 except Exception:  # a custom property may raise
                     continue
+    return found
 
 
 # Description.
@@ -414,15 +406,10 @@ class LangchainToolCalls:
 
     def __init__(self, tools: InterceptedTools, runnable: Any, roots: list[str]) -> None:
         """Raises LoadError for a configured tool that the agent does not have."""
-        self._tools = tools
+        self.tools = tools
         self._watch: CallbackTracer | None = None
         found = [*list_tools(runnable), *_find_module_tools(roots)]
-        known = dict.fromkeys(tool.name for tool in found)
-        for name, place in tools.names.items():
-            if place is not None and name not in known:
-                raise tools.make_unknown_tool_error(
-                    name, known, expected=f"one of the agent's tools ({', '.join(known)})"
-                )
+        tools.require_known(dict.fromkeys(tool.name for tool in found))
         for tool in found:
             if tools.wants(tool.name):
                 _wrap_tool(tool)
@@ -433,21 +420,14 @@ class LangchainToolCalls:
         _current_calls.set(self)
 
     def close(self) -> None:
-        """Stop intercepting."""
         _current_calls.set(None)
 
     def question(self, tool: Any, args: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
         """Return the request for a call; None if the call is not intercepted."""
-        if not self._tools.wants(tool.name):
+        if not self.tools.wants(tool.name):
             return None
         named = {name: value for name, value in args.items() if name in tool.args}  # without injected arguments
         return tool.name, as_json(named), describe_tool(tool)
-
-    def ask(self, question: tuple[str, dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
-        return self._tools.ask(*question)
-
-    async def ask_later(self, question: tuple[str, dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
-        return await self._tools.ask_later(*question)
 
     def apply_answer(self, tool: Any, answer: dict[str, Any]) -> Any:
         """Return, or raise, the answer given instead of calling the tool."""
@@ -460,14 +440,13 @@ class LangchainToolCalls:
         return (response, None) if tool.response_format == "content_and_artifact" else response
 
     def report_result(self, tool: Any, answer: dict[str, Any], value: Any) -> None:
-        """Report the result of a tool that was called."""
         is_pair = tool.response_format == "content_and_artifact" and isinstance(value, tuple) and len(value) == 2
-        self._tools.report_outcome(answer, response=value[0] if is_pair else value)
+        self.tools.report_outcome(answer, response=value[0] if is_pair else value)
 
     def report_error(self, answer: dict[str, Any], error: BaseException) -> None:
         """Report the exception of a tool that was called. One that stops at an interrupt has no outcome yet."""
         if not _is_interrupt(error):
-            self._tools.report_outcome(answer, error=faults.encode_exception(error))
+            self.tools.report_outcome(answer, error=faults.encode_exception(error))
 
 
 def _wrap_tool(tool: Any) -> None:
@@ -488,7 +467,7 @@ def _wrap_tool(tool: Any) -> None:
         question = None if calls is None or _current_tool.get() is tool else calls.question(tool, kwargs)
         if calls is None or question is None:
             return run(*args, **kwargs)
-        answer = calls.ask(question)
+        answer = calls.tools.ask(*question)
         if answer["source"] is not None:
             return calls.apply_answer(tool, answer)
         inside = _current_tool.set(tool)
@@ -508,7 +487,7 @@ def _wrap_tool(tool: Any) -> None:
         question = None if calls is None or _current_tool.get() is tool else calls.question(tool, kwargs)
         if calls is None or question is None:
             return await arun(*args, **kwargs)
-        answer = await calls.ask_later(question)
+        answer = await calls.tools.ask_later(*question)
         if answer["source"] is not None:
             return calls.apply_answer(tool, answer)
         inside = _current_tool.set(tool)
