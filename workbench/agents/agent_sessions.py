@@ -217,7 +217,7 @@ class WorkerSession:
         self._target = target
         self._timeout = timeout
         self._child: Child | None = None
-        self._node: str | None = None
+        self.node: str | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._answer: asyncio.Future[Message] | None = None
         self._is_closing = False
@@ -235,10 +235,6 @@ class WorkerSession:
     @property
     def dependencies(self) -> Dependencies | None:
         return self._dependencies
-
-    @property
-    def node(self) -> str | None:
-        return self._node
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
         self._turn = turn
@@ -398,7 +394,7 @@ class WorkerSession:
         await self._lease.acquire([opening, *messages], self._attach)
 
     def _attach(self, child: Child) -> None:
-        self._child, self._node = child, child.node
+        self._child, self.node = child, child.node
         child.attach(self._number, self._handle_message)
         child.on_exit.append(self._handle_exit)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._kill_slow_start)

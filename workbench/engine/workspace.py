@@ -90,13 +90,17 @@ class Workspace:
         mask_secrets(project.targets.values())
         self._narrow = narrow
         self._loaded = loaded
-        self._recordings = Recordings(lambda: self._project)
-        self._recorded = self._recordings.fetch
-        self._documents = OpenDocuments(
-            project.root, is_dataset=self._recordings.is_dataset, note_renames=self._store_renames
+        self.recordings = Recordings(lambda: self._project)
+        """The recorded sessions and dataset rows of recorded targets."""
+        self._recorded = self.recordings.fetch
+        self.documents = OpenDocuments(
+            project.root, is_dataset=self.recordings.is_dataset, note_renames=self._store_renames
         )
-        self._typed_texts = TypedTexts(project.root)
-        self._acceptances = Acceptances(self)
+        """The open eval sets, with unsaved edits."""
+        self.typed_texts = TypedTexts(project.root)
+        """Typed texts that are not applied yet. They survive a crash."""
+        self.acceptances = Acceptances(self)
+        """Accepts executions as expectations."""
         self._documents_lock = threading.Lock()
         self._resources = resources or Resources(project.root)
         self._runs: list[Run] = []
@@ -129,21 +133,6 @@ class Workspace:
         return self._project
 
     @property
-    def documents(self) -> OpenDocuments:
-        """The open eval sets, with unsaved edits."""
-        return self._documents
-
-    @property
-    def typed_texts(self) -> TypedTexts:
-        """Typed texts that are not applied yet. They survive a crash."""
-        return self._typed_texts
-
-    @property
-    def acceptances(self) -> Acceptances:
-        """Accepts executions as expectations."""
-        return self._acceptances
-
-    @property
     def settings(self) -> Settings:
         return self._loaded.settings
 
@@ -153,7 +142,7 @@ class Workspace:
 
     def stay_offline(self, is_offline: bool = True) -> None:
         """Do not fetch datasets from addresses for plans; plans then have a notice instead of the rows."""
-        self._recorded = self._recordings.read if is_offline else self._recordings.fetch
+        self._recorded = self.recordings.read if is_offline else self.recordings.fetch
 
     def find_tool_problems(self) -> Sequence[str]:
         return find_tool_problems(self._project.targets.values())
@@ -168,12 +157,7 @@ class Workspace:
     def document(self, relative: str) -> EvalSetDocument:
         """Return an eval set with its unsaved edits, or as on disk now. Raises StoreError."""
         with self._documents_lock:
-            return self._documents.document_on_disk(relative)
-
-    @property
-    def recordings(self) -> Recordings:
-        """The recorded sessions and dataset rows of recorded targets."""
-        return self._recordings
+            return self.documents.document_on_disk(relative)
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """Plan a run of these cases; without selections, of the cases of the run to resume.
@@ -366,7 +350,7 @@ class Workspace:
 
     def _open_saved_document(self, relative: str) -> EvalSetDocument:
         with self._documents_lock:
-            return self._documents.saved_document(relative)
+            return self.documents.saved_document(relative)
 
     def _planner(self, open_document: Callable[[str], EvalSetDocument] | None = None) -> Planner:
         return Planner(

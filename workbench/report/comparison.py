@@ -663,7 +663,9 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "scores_forgotten": comparison.forgotten,
             "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
-            "within_cases": None if comparison.repeats is None else _repeats_record(comparison.repeats),
+            "within_cases": None
+            if comparison.repeats is None
+            else {**_finding_record(comparison.repeats), "changed_cases": comparison.repeats.changed},
         },
         "metrics": {name: _test_record(test) for name, test in comparison.metrics.items()},
         "cases": [_case_record(case) for case in comparison.cases],
@@ -672,25 +674,19 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
 
 def _test_record(test: PairedTest) -> dict[str, Any]:
     return {
-        "before": test.before,
-        "after": test.after,
-        "difference": test.difference,
-        "cases": test.cases,
-        "finding": test.finding.value,
-        "p_value": test.p_value,
+        **_finding_record(test),
         "interval": None if test.interval is None else list(test.interval),
         "cases_needed": test.needed,
         "visible_difference": test.visible,
     }
 
 
-def _repeats_record(test: StratifiedTest) -> dict[str, Any]:
+def _finding_record(test: PairedTest | StratifiedTest) -> dict[str, Any]:
     return {
         "before": test.before,
         "after": test.after,
         "difference": test.after - test.before,
         "cases": test.cases,
-        "changed_cases": test.changed,
         "finding": test.finding.value,
         "p_value": test.p_value,
     }

@@ -666,8 +666,8 @@ def _combine(
         summary_metrics=summary,
         win_rates={name: stats for name, stats in wins.items() if stats is not None} or None,
         evaluation_dataset=datasets,
-        results=results,
-        candidate_names=names,
+        results=list(results),
+        candidate_names=list(names),
     )
 
 

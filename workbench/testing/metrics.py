@@ -223,10 +223,7 @@ class TrajectorySingleToolUse(_NamedMetric):
     """1 if the agent called this tool at all, else 0."""
 
     tool_name: str
-
-    @property
-    def metric_name(self) -> str:
-        return "trajectory_single_tool_use"
+    metric_name = "trajectory_single_tool_use"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,10 +237,7 @@ class Rouge(_NamedMetric):
     rouge_type: str
     use_stemmer: bool = False
     split_summaries: bool = False
-
-    @property
-    def metric_name(self) -> str:
-        return "rouge"
+    metric_name = "rouge"
 
 
 @dataclass(frozen=True)
@@ -435,11 +429,9 @@ class CustomOutputConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointwiseMetric(_NamedMetric):
-    """A judge model rates each response. The template may be a text with `{column}` where a value belongs."""
-
+class _JudgeMetric(_NamedMetric):
     metric: str
-    metric_prompt_template: PointwiseMetricPromptTemplate | PromptTemplate | str
+    metric_prompt_template: Any
     system_instruction: str | None = None
     autorater_config: Any = None
     custom_output_config: CustomOutputConfig | None = None
@@ -450,23 +442,22 @@ class PointwiseMetric(_NamedMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairwiseMetric(_NamedMetric):
+class PointwiseMetric(_JudgeMetric):
+    """A judge model rates each response. The template may be a text with `{column}` where a value belongs."""
+
+    metric_prompt_template: PointwiseMetricPromptTemplate | PromptTemplate | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseMetric(_JudgeMetric):
     """A judge model compares the response with that of a baseline.
 
     The baseline answers the same prompts; without `baseline_model` the dataset has its answers in the column
     `baseline_model_response`.
     """
 
-    metric: str
     metric_prompt_template: PairwiseMetricPromptTemplate | PromptTemplate | str
     baseline_model: Any = None
-    system_instruction: str | None = None
-    autorater_config: Any = None
-    custom_output_config: CustomOutputConfig | None = None
-
-    @property
-    def metric_name(self) -> str:
-        return self.metric
 
 
 @dataclass(frozen=True)

@@ -595,25 +595,16 @@ class WinRateStats:
     tie_rate: float | None = None
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class EvaluationResult:
     """The result of `evaluate`. `results` has the `EvalResult` of each candidate."""
 
-    def __init__(
-        self,
-        *,
-        eval_case_results: list[EvalCaseResult],
-        summary_metrics: list[AggregatedMetricResult],
-        win_rates: dict[str, WinRateStats] | None,
-        evaluation_dataset: list[EvaluationDataset],
-        results: Sequence[EvalResult],
-        candidate_names: Sequence[str],
-    ) -> None:
-        self.eval_case_results = eval_case_results
-        self.summary_metrics = summary_metrics
-        self.win_rates = win_rates
-        self.evaluation_dataset = evaluation_dataset
-        self.results = list(results)
-        self.candidate_names = list(candidate_names)
+    eval_case_results: list[EvalCaseResult]
+    summary_metrics: list[AggregatedMetricResult]
+    win_rates: dict[str, WinRateStats] | None
+    evaluation_dataset: list[EvaluationDataset]
+    results: list[EvalResult]
+    candidate_names: list[str]
 
     def show(self, candidate_names: Sequence[str] | None = None) -> None:
         """Show the summary, the comparison of candidates and the rows: in a notebook as tables, else as text."""

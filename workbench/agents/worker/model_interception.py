@@ -402,14 +402,10 @@ def _has_ended(chunks: list[Any]) -> bool:
     return any(each in last for each in _LAST_EVENTS)
 
 
-def _keep(chunk: bytes) -> bytes:
-    return chunk
-
-
 def _make_decoder(encoding: str) -> Callable[[bytes], bytes]:
     """Return what decodes the chunks of a compressed answer, one after the other. Raises an error if nothing does."""
     if encoding in ("", "identity"):
-        return _keep
+        return bytes
     if encoding in ("gzip", "x-gzip", "deflate"):
         import zlib
 

@@ -266,6 +266,15 @@ def make_agent_span(
     return span if end is None else {**span, "response": response}
 
 
+def order_like_messages(tools: list[Any], places: dict[int, list[tuple[int, int]]]) -> list[Any]:
+    """Return tools with those of each model message in its order. `places`, by message: in it, and among the tools."""
+    ordered = list(tools)
+    for found in places.values():
+        for (_, number), slot in zip(sorted(found), sorted(number for _, number in found)):  # noqa: B905 - as many
+            ordered[slot] = tools[number]
+    return ordered
+
+
 def make_call_spans(
     agent: dict[str, Any], calls: list[dict[str, Any]], responses: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:

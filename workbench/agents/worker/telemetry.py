@@ -13,7 +13,7 @@ import threading
 import time
 from contextvars import ContextVar
 
-from .responses import may_be_secret
+from .responses import may_be_secret, order_like_messages
 from .wire import explain_unfit, make_json_safe
 
 TYPE_CHECKING = False
@@ -277,11 +277,7 @@ def _sort_like_models(tools: list[dict[str, Any]], models: list[dict[str, Any]])
                 requests[index][place] = None
                 places.setdefault(index, []).append((place, number))
                 break
-    ordered = list(tools)
-    for found in places.values():
-        for (_, number), slot in zip(sorted(found), sorted(number for _, number in found)):  # noqa: B905 - as many
-            ordered[slot] = tools[number]
-    return ordered
+    return order_like_messages(tools, places)
 
 
 def _find_request(requests: list[tuple[Any, str, Any] | None], tool: dict[str, Any]) -> int | None:

@@ -33,7 +33,7 @@ from .wire import DependencyReporter, Wire, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, NoReturn
 
     from .adapters.base import Adapter
     from .tool_interception import Tools
@@ -69,12 +69,8 @@ class _SessionProcess:
         request = self._wire.receive()
         if request is None or not self._open(request):
             return
-        while (message := self._receive()) is not None:
-            if message["type"] == "close":
-                self._close()
-                return
-            if not self._answer(message):
-                return
+        while (message := self._receive()) is not None and self._answer(message):
+            pass
 
     def _open(self, request: dict[str, Any]) -> bool:
         self._id = request["session"]
@@ -118,44 +114,28 @@ class _SessionProcess:
 
     def _answer(self, message: dict[str, Any]) -> bool:
         """Handle a message of the engine; return False if the session has ended."""
-        if message["type"] == "turn":
-            return self._turn(message)
-        if message["type"] == "describe":
-            return self._answer_query(self._session.describe)
-        return self._answer_query(lambda: {"state": self._settle(self._session.state())})
-
-    def _turn(self, message: dict[str, Any]) -> bool:
-        turn = message["turn"]
+        turn, is_end = message.get("turn"), message["type"] == "close"
         try:
-            result = self._settle(self._session.turn(message["content"], turn))
-        except BaseException as error:  # including sys.exit
+            result = self._ask_session(message)
+        except BaseException as error:  # including sys.exit; objects of the agent may raise anything
             self._fail(error, turn=turn)
             return False
-        for span in filter(None, map(self._limit.admit, result.pop("spans", ()))):
+        for span in filter(None, map(self._limit.admit, () if turn is None else result.pop("spans", ()))):
             self._wire.queue({"type": "span", "session": self._id, "span": span})
-        self._report_dependencies()
+        if is_end:
+            self._report_imports()
+        self._report_dependencies(complete=is_end)
         self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
-        return True
+        return not is_end
 
-    def _answer_query(self, ask: Callable[[], dict[str, Any]]) -> bool:
-        try:
-            result = ask()
-        except BaseException as error:  # objects of the agent may raise anything
-            self._fail(error)
-            return False
-        self._report_dependencies()
-        self._wire.send({"type": "finished", "session": self._id, "result": result})
-        return True
-
-    def _close(self) -> None:
-        try:
-            result = self._settle(self._session.close())
-        except BaseException as error:  # the adapter may run the agent's code to close it
-            self._fail(error)
-            return
-        self._report_imports()
-        self._report_dependencies(complete=True)
-        self._wire.send({"type": "finished", "session": self._id, "result": result})
+    def _ask_session(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["type"] == "turn":
+            return self._settle(self._session.turn(message["content"], message["turn"]))  # type: ignore[no-any-return]
+        if message["type"] == "describe":
+            return self._session.describe()  # type: ignore[no-any-return]
+        if message["type"] == "state":
+            return {"state": self._settle(self._session.state())}
+        return self._settle(self._session.close())  # type: ignore[no-any-return]
 
     def _stop(self, *_: Any) -> None:
         """Report the dependencies so far and stop: the process is killed next.
@@ -223,7 +203,7 @@ def run(config: dict[str, Any]) -> None:
     """Run as the first zygote, which imports nothing of the agent. Children and other zygotes are forked from it."""
     with quiet:
         _support_forks_in_grpc()
-        _hide_mark()
+        _ignore_variable(_MARK)  # it differs in each process
     adapter = make_adapter(config["target"])
     loading.import_libraries(adapter)
     if adapter.waits_only:  # its sessions share a process, which is started next
@@ -238,16 +218,13 @@ def run(config: dict[str, Any]) -> None:
 def _support_forks_in_grpc() -> None:
     if "GRPC_ENABLE_FORK_SUPPORT" not in os.environ:
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "1"
-        recorder = hooks.get_recorder()
-        if recorder is not None:
-            recorder.ignore_variable("GRPC_ENABLE_FORK_SUPPORT")
+        _ignore_variable("GRPC_ENABLE_FORK_SUPPORT")
 
 
-def _hide_mark() -> None:
-    """Keep the engine's mark out of the records: it differs in each process."""
+def _ignore_variable(name: str) -> None:
     recorder = hooks.get_recorder()
     if recorder is not None:
-        recorder.ignore_variable(_MARK)
+        recorder.ignore_variable(name)
 
 
 def _run_warm(adapter: Any, address: list[Any], start: dict[str, Any]) -> None:
@@ -366,15 +343,14 @@ class _Zygote:
                 imported = agent_import.get_agent_import()
                 self._wire.send({"type": "checked", "current": imported is None or imported.is_current()})
             else:
-                found = [item for item in self._children.values() if item.number == message["child"]]
-                if message["type"] == "kill":
-                    for item in found:
+                for item in self._children.values():
+                    if item.number != message["child"]:
+                        continue
+                    if message["type"] == "kill":
                         _kill_tree(item.pid)
-                elif message["type"] == "interrupt":
-                    for item in found:
+                    elif message["type"] == "interrupt":
                         _signal(item.pid, INTERRUPT)
-                else:  # output
-                    for item in found:
+                    else:  # output
                         self._wire.send({"type": "output", "child": item.number, **item.output()})
         return True
 

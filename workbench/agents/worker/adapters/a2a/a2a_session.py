@@ -228,7 +228,9 @@ class A2aTurn:
         self._usage: dict[str, int] = {}
         self._usage_of_tasks: dict[tuple[str, str], Any] = {}
         self._status: Statement | None = None
-        self._is_of_adk = False
+        self.reports_calls = False
+        """True if an answer without calls means that no tool was called: ADK reports every call, and marks its
+        messages."""
         self.state = ""
         self.context_id = ""
         self.task_id = ""
@@ -237,12 +239,6 @@ class A2aTurn:
     def is_open(self) -> bool:
         """True if there is a task that the agent works on, or waits with."""
         return bool(self.task_id) and self.state in (*UNDER_WAY, _INPUT_REQUIRED, _AUTH_REQUIRED)
-
-    @property
-    def reports_calls(self) -> bool:
-        """True if an answer without calls means that no tool was called: ADK reports every call, and marks its
-        messages."""
-        return self._is_of_adk
 
     def take(self, event: dict[str, Any]) -> None:
         """Take one event of a stream, or the single answer: it has one of four keys."""
@@ -337,7 +333,7 @@ class A2aTurn:
     def _note_context(self, data: dict[str, Any]) -> None:
         self.context_id = data.get("contextId") or self.context_id
         self.task_id = data.get("taskId") or self.task_id
-        self._is_of_adk = self._is_of_adk or _is_marked(data)
+        self.reports_calls = self.reports_calls or _is_marked(data)
 
     def _take_status(self, status: dict[str, Any], metadata: dict[str, Any]) -> None:
         self.state = status.get("state") or self.state

@@ -20,7 +20,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 
 from ... import faults
-from ...responses import clean_docstring, redact_schema
+from ...responses import clean_docstring, order_like_messages, redact_schema
 from ...tool_interception import MARK
 from ..base import MOST_STEPS, LoadError
 from ..object_json import as_json
@@ -112,11 +112,7 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
                 places.setdefault(asks, []).append((messages[asks].popleft(), number))
                 if not messages[asks]:
                     del messages[asks]
-        ordered = list(tools)
-        for found in places.values():
-            for (_, number), place in zip(sorted(found), sorted(number for _, number in found), strict=True):
-                ordered[place] = tools[number]
-        return ordered
+        return order_like_messages(tools, places)
 
     def end_turn(self) -> None:
         """Close steps whose end was not seen."""
