@@ -131,7 +131,6 @@ class LateCancel:
         self._is_cancelled = False
 
     def __call__(self) -> None:
-        """Cancel."""
         self._is_cancelled = True
         if self._cancel is not None:
             self._cancel()

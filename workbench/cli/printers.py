@@ -88,13 +88,11 @@ class LinePrinter:
     """Prints JSON lines, each as its case ends."""
 
     def print_cases(self, cases: Sequence[ReportedCase]) -> None:
-        """Print the lines of the cases."""
         from workbench.report.report_formats import case_line
 
         write_document("".join(map(case_line, cases)))
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the line of the run."""
         from workbench.report.report_formats import run_line
 
         write_document(run_line(report))
@@ -110,7 +108,6 @@ class DocumentPrinter:
         """Print nothing yet."""
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the document."""
         from workbench.report.report_formats import write_report
 
         assert isinstance(report, RunReport)  # `Display.needs_cases`
@@ -317,7 +314,6 @@ class JsonSpool:
             self._file.write(case_text(case).encode("utf-8", errors="replace") + b"\n")
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the document."""
         for piece in self.pieces(report):
             write_document(piece)
 
@@ -397,7 +393,6 @@ class ProgressPrinter:
         self._waits_until = time.monotonic() + seconds
 
     def count_case(self, status: CaseStatus) -> None:
-        """Count a case that ended."""
         self._counts[status] += 1
 
     @contextmanager

@@ -64,7 +64,6 @@ class SummaryGroup(click.Group):
     """A group whose help shows the summaries of its commands whole; click would cut them off with "..."."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         with formatter.section("Commands"):
             formatter.write_dl(

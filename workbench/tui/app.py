@@ -279,7 +279,6 @@ class WorkbenchApp(KeyHolder, App[None]):
         return self._main.layout_now.model_copy(update={"theme": theme, "recent": self._recent})
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the main screen."""
         return self._main
 
     def on_mount(self) -> None:
@@ -310,7 +309,6 @@ class WorkbenchApp(KeyHolder, App[None]):
                     yield item, owner
 
     def action_help(self) -> None:
-        """Show help for the focused widget: its description and its keys."""
         nodes = _with_keys(self.screen)
         helps = [node.HELP for node in (self.screen.focused or self.screen).ancestors_with_self if node.HELP]
         places = [place for node in nodes for place in _places_of(node)]

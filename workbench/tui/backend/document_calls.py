@@ -162,7 +162,6 @@ def duplicate_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> Non
 
 
 def delete_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> None:
-    """Remove cases."""
     document.remove_cases(_get_case_indexes(document, keys))
 
 

@@ -255,7 +255,6 @@ class HistoryRowReader:
         return found
 
     def close(self) -> None:
-        """Close the history."""
         self._history.close()
 
 
@@ -337,7 +336,6 @@ class Projects:
         return await self._call(self._project)
 
     async def reload(self) -> OpenedProject:
-        """Read the project again."""
         return await self._call(self._reload)
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
@@ -668,7 +666,6 @@ class _RowReader:
         self.is_done = False
 
     def make_cache(self) -> _CachedSet:
-        """Make the entry for the cache."""
         return _CachedSet(self._revision, None, {})
 
     def step(self) -> Sequence[CaseContent]:
@@ -698,7 +695,6 @@ class _SetReader:
         return self._next >= len(self._document) and self._revision == self._document.revision
 
     def make_cache(self) -> _CachedSet:
-        """Make the entry for the cache."""
         return _CachedSet(self._revision, None if self._context is None else self._context.hashes, self._read)
 
     def step(self) -> Sequence[CaseContent]:

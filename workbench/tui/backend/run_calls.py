@@ -439,7 +439,6 @@ class HistoryReader:
         return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
 
     async def read_newest_runs(self) -> list[StoredRun]:
-        """Read the newest runs of the project."""
         return await self._read([], lambda history: history.runs(limit=MOST_RUNS))
 
     async def read_result(self, run_id: str, job: JobKey) -> CaseResult | None:

@@ -116,7 +116,6 @@ class Watch:
         return self._workspace.settings.watch
 
     def start(self) -> None:
-        """Start to listen."""
         self._task = asyncio.create_task(self._listen())
         self._task.add_done_callback(lambda _: self._on_event())
 

@@ -101,7 +101,6 @@ class BisectScreen(ResultScreen[None]):
         self._bisection: Bisection | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the steps with the details of the selected one, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"bisect-{number}")
         yield StatusLine(id="bisect-note")
@@ -109,7 +108,6 @@ class BisectScreen(ResultScreen[None]):
         yield KeyLine(enter="executions")
 
     def on_mount(self) -> None:
-        """Start the search."""
         note = self.query_one("#bisect-note", StatusLine)
         note.display = has_unsaved_edits(self._screen_context.state, self._case)
         note.show((StyledText(f" {UNSAVED_EDITS}", Style.WARNING),))
@@ -240,7 +238,6 @@ class SearchScreen(ResultScreen[None], Generic[Search]):
         self._shown: Variant | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the rows with the details of the selected one, and the keys."""
         for number in range(_SEARCH_LINES):
             yield StatusLine(id=f"search-{number}")
         yield StatusLine(id="search-note")
@@ -248,24 +245,20 @@ class SearchScreen(ResultScreen[None], Generic[Search]):
         yield KeyLine(enter="diff", first=self.KEYS)
 
     def on_mount(self) -> None:
-        """Show the search and follow it."""
         self._search.on_change = self._refresh
         self._show(from_top=True)
         self.set_interval(_CLOCK_SECONDS, self._show_clock)
 
     def on_unmount(self) -> None:
-        """Follow the search no longer."""
         if self._search.on_change == self._refresh:  # the user may have opened the next screen already
             self._search.on_change = lambda: None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim the actions that are impossible now."""
         if action == "stop":
             return self._search.steps.is_running or None
         return (action != "start" or self._search.steps.can_start) or None
 
     def name_action(self, action: str) -> str:
-        """Name what the key does now."""
         return "continue" if action == "start" and self._search.steps.can_continue else ""
 
     @on(RowList.Entered)
@@ -276,16 +269,13 @@ class SearchScreen(ResultScreen[None], Generic[Search]):
             self._show_whole()
 
     def action_stop(self) -> None:
-        """Stop the search."""
         self._search.stop()
 
     def action_start(self) -> None:
-        """Continue the search, or begin it again."""
         self._search.start()
 
     @work(group="ask", exclusive=True, description="ask for the budget")
     async def action_set_budget(self) -> None:
-        """Ask for the maximum number of executions."""
         question, budget = "Maximum executions of the agent", self._search.steps.budget
         least = self._search.steps.least_budget
         answer = await _ask_number(self.app, question, value=budget, most=MOST_EXECUTIONS, least=least)
@@ -360,7 +350,6 @@ class ShrinkScreen(SearchScreen[ShrinkSearch]):
     KEYS = ("shrink_keep", "shrink_stop")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Dim the actions that are impossible now."""
         steps = self._search.steps
         match action:
             case "keep":
@@ -373,12 +362,10 @@ class ShrinkScreen(SearchScreen[ShrinkSearch]):
 
     @work(group="keep", exclusive=True, description="keep the smaller case")
     async def action_keep(self) -> None:
-        """Keep the smallest case as a new case."""
         await self._search.keep()
 
     @work(group="ask", exclusive=True, description="ask for the criterion")
     async def action_choose_criterion(self) -> None:
-        """Ask which failed criterion must still fail, and begin again."""
         steps = self._search.steps
         names = steps.failed_criteria
         chosen = names.index(steps.criteria[0]) + 1 if steps.criteria and steps.criteria[0] in names else 0
@@ -420,24 +407,20 @@ class AblationScreen(SearchScreen[AblationSearch]):
     KEYS = ("why_stop", "why_start")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Dim the actions that are impossible now."""
         if action == "switch_parts":
             return self._search.steps.change is not CaseChange.REMOVED or None
         return super().check_action(action, parameters)
 
     def name_action(self, action: str) -> str:
-        """Name what the key does now."""
         if action == "switch_parts":
             return "paragraphs" if self._search.steps.by_line else "lines"
         return super().name_action(action)
 
     def action_switch_parts(self) -> None:
-        """Begin again with lines, or with paragraphs."""
         self._search.switch_parts()
 
     @work(group="ask", exclusive=True, description="ask for the repeats")
     async def action_set_repeats(self) -> None:
-        """Ask for the number of executions of each part."""
         steps = self._search.steps
         question, most = f"Executions without each {steps.unit}", min(_MOST_REPEATS, steps.budget - 1)
         answer = await _ask_number(self.app, question, value=steps.repeats, most=most)

@@ -39,12 +39,10 @@ class VersionsView(Vertical):
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """Yield the title and the lines."""
         yield Static(Content(safe(self._title)), classes="versions-title")
         yield LinesView()
 
     def set_title(self, title: str) -> None:
-        """Replace the title."""
         self.query_one(Static).update(Content(safe(title)))
 
     async def show(self, versions: Versions, *, ours: str, theirs: str) -> None:
@@ -75,12 +73,10 @@ class VersionsScreen(Dialog[None]):
         self._theirs = theirs
 
     def compose(self) -> ComposeResult:
-        """Yield the versions and the keys."""
         yield VersionsView(self._title)
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Compare the versions."""
         self._compare()
 
     @work(group="versions")
@@ -118,7 +114,6 @@ class ConflictScreen(Dialog[Decision | None]):
         self._is_deciding = False
 
     def compose(self) -> ComposeResult:
-        """Yield both versions and the keys."""
         yield VersionsView(self._title)
         yield KeyLine()
 
@@ -138,19 +133,15 @@ class ConflictScreen(Dialog[Decision | None]):
         return action != "keep_both" or self._both is not None
 
     def action_keep_mine(self) -> None:
-        """Overwrite the file with the edits."""
         self._decide(self._write_mine, "written")
 
     def action_take_theirs(self) -> None:
-        """Replace the edits with the file on disk; undo restores them."""
         self._decide(self._reload, "taken")
 
     def action_keep_both(self) -> None:
-        """Merge the edits into the version on disk, and write the result."""
         self._decide(self._write_both, "written")
 
     def action_merge(self) -> None:
-        """Open both versions as one text in the user's editor, and write the merged text."""
         self._decide(self._merge, "written")
 
     @property
@@ -267,7 +258,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
             yield Static(Content("An earlier session ended with unsaved edits. They are stored:"))
             yield FilterLine("letters of an eval set", self.follow_text)
@@ -276,7 +266,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the list."""
         rows = self.query_one(RowList)
         rows.add_class("recovery-list")
         self.query_one(LinesView).add_class("recovery-detail")
@@ -289,7 +278,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_restore(self) -> None:
-        """Restore the selected edits as unsaved edits."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -301,7 +289,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_look(self) -> None:
-        """Show the differences between the selected edits and the file."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -314,7 +301,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_discard(self) -> None:
-        """Discard the selected edits after a confirmation."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -338,7 +324,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
             self.dismiss(self._restored)
 
     def show_rows(self) -> None:
-        """Show the list, and the details of the selected edits."""
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
         rows.show(self.listed)

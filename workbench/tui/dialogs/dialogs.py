@@ -169,19 +169,16 @@ class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
         self.listed = FilteredRows(rows)
 
     def compose(self) -> ComposeResult:
-        """Yield the counts, the rows, the selected one in full, and the keys."""
         yield StatusLine(id="marked-head")
         yield FilterLine(self.LETTERS, self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter=self.ENTER, first=[f"{self.PLACES[0]}_{name}" for name in ("save", "close", "all")])
 
     def on_mount(self) -> None:
-        """Show the rows."""
         self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
     def action_mark(self) -> None:
-        """Mark the row, or remove its mark, and go to the next."""
         if self._rows.toggle():
             self.listed.move(1)
             self.show_rows()
@@ -193,19 +190,16 @@ class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
         self.action_mark()
 
     def action_mark_all_or_none(self) -> None:
-        """Mark all listed rows, or none."""
         self._rows.toggle_all(self.listed.list_indexes())
         self.show_rows()
 
     def action_save(self) -> None:
-        """Close, and return the rows with their marks."""
         if self._rows.marked:
             self.dismiss(self._rows)
         else:
             say(self, self.NONE_MARKED, severity="warning")
 
     def show_rows(self) -> None:
-        """Show the present marks and the details of the selected row."""
         self.query_one("#marked-head", StatusLine).show(self._rows.header_line())
         self.query_one(RowsAndText).show(self.listed, from_top=True)
 
@@ -230,7 +224,6 @@ class AskScreen(Dialog[str | None]):
         self._warn = warn
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the input, the problem of its text, and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield Input(self._value, compact=True)
@@ -292,7 +285,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
         self.listed = FilteredRows(self._choices)
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the choices and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield FilterLine("letters of a choice", self.follow_text)
@@ -307,7 +299,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
         rows.show(self.listed)
 
     def on_resize(self) -> None:
-        """Fit the height of the list to the screen."""
         self.call_after_refresh(self._share_height)
 
     @on(FilterLine.Resized)
@@ -322,7 +313,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
             self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
-        """Choose by the digit before a choice; begin to filter with a letter."""
         if self.begin_filter(event) or not self._choices.has_digits:
             return
         index = _DIGITS.find(event.character or " ")
@@ -331,7 +321,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
             self.dismiss(index)
 
     def filter_rows(self, text: str) -> bool:
-        """List the choices that match a text. Return False if no choice does."""
         self._choices.has_digits = not text
         return super().filter_rows(text)
 
@@ -349,13 +338,11 @@ class ConfirmScreen(Dialog[bool]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        """Yield the question and the keys for its answers."""
         with Vertical(classes="dialog"):
             yield Static(Content(self._question))
             yield KeyLine()
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
         self.dismiss(yes)
 
 
@@ -388,23 +375,19 @@ class HelpScreen(Dialog[None], Filtering):
         self._keymap = keymap
 
     def compose(self) -> ComposeResult:
-        """Yield a scrollable text and the keys."""
         with Vertical(classes="dialog dialog-tall"):
             yield FilterLine("letters of a key or of what it does", self.follow_text)
             yield LinesView()
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the text."""
         self.query_one(LinesView).show_blocks(tuple(self._blocks()), from_top=True)
         self.focus_rows()
 
     def on_key(self, event: Key) -> None:
-        """Begin to filter with a letter."""
         self.begin_filter(event)
 
     def filter_rows(self, text: str) -> bool:
-        """List only the keys that match a text. Return False if no key does."""
         pattern = FinderPattern(text)
         blocks = tuple(self._find_keys(pattern) if pattern.words else self._blocks())
         if blocks:
@@ -412,11 +395,9 @@ class HelpScreen(Dialog[None], Filtering):
         return bool(blocks)
 
     def focus_rows(self) -> None:
-        """Focus the text."""
         self.query_one(LinesView).focus()
 
     def move_rows(self, message: FilterInput.Moved) -> None:
-        """Scroll while the user types."""
         view = self.query_one(LinesView)
         view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
 

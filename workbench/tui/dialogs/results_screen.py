@@ -61,7 +61,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         """The row of the case or repeat that the user wants to branch from."""
 
     def compose(self) -> ComposeResult:
-        """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
         yield FilterLine("words that the rows must contain", self.follow_text, id="table-filter")
         yield StatusLine(id="table-head")
@@ -71,13 +70,11 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Start to read the rows."""
         self.query_one(RowList).focus()
         self._read()
         self.set_interval(_TABLE_STYLES, self._arrange_if_stale)
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -103,49 +100,40 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         return True
 
     def action_move_column(self, by: int) -> None:
-        """Move the cursor by a number of columns."""
         self._table.move_column(by)
         self._show()
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor."""
         self._table.sort()
         self._show()
 
     def action_toggle_repeats(self) -> None:
-        """Switch between a row for each repeat and a row for each case."""
         self._table.by_repeat = not self._table.by_repeat
         self._arrange()
 
     def action_widen(self) -> None:
-        """Switch the scope from the set to its agent, then to everything, then back to the set."""
         if self._scope is not None:
             self._scope = self._scope.widen()
             self._read()
 
     def action_branch(self) -> None:
-        """Close with the case under the cursor, to branch from it or from its repeat."""
         self.branched_row = self._table.selected_row
         self._on_entered()
 
     def action_shrink(self) -> None:
-        """Close with the case under the cursor, to find what its failure needs."""
         self.search = "shrink"
         self._on_entered()
 
     def action_why(self) -> None:
-        """Close with the case under the cursor, to find which parts of the instruction matter."""
         self.search = "why"
         self._on_entered()
 
     def action_copy_row(self) -> None:
-        """Copy the row under the cursor."""
         row = self._table.selected_row
         copy(self, self._table.format_row(row) if row is not None else None)
 
     @work(group="dialog", exclusive=True)
     async def action_choose_columns(self) -> None:
-        """Let the user show or hide columns until they close the list."""
         chosen: int | None = 0
         while chosen is not None:
             columns = self._table.all_columns
@@ -158,7 +146,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
 
     @work(group="dialog", exclusive=True)
     async def action_export(self) -> None:
-        """Export the listed results to a file. Replace an existing file only after a confirmation."""
         jobs = self._jobs()
         if not jobs:
             say(self, "there is nothing to export", severity="warning")
@@ -273,7 +260,6 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the filter, the cases with their details, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
         yield FilterLine("letters of a case or of its change", self.follow_text)
@@ -281,7 +267,6 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the comparison."""
         self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
@@ -295,15 +280,12 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self.query_one(RowsAndText).show(self.listed, from_top=False)
 
     def action_toggle_flips(self) -> None:
-        """Switch between all cases and those with a flipped verdict."""
         self._replace(ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips))
 
     def action_swap(self) -> None:
-        """Swap the earlier and the later run."""
         self._swap()
 
     def show_rows(self) -> None:
-        """Show the header lines and the cases."""
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)

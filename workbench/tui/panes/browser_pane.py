@@ -392,12 +392,10 @@ class BrowserPane(FramedBox):
         self._relist_after = 0.0
 
     def compose(self) -> ComposeResult:
-        """Yield the filter line and the list."""
         yield FilterLine("text in id, prompt or tool", self._follow_text, id="filter")
         yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
-        """Start the timer of updates."""
         self._updates = RestingTimer(self, _RELIST, self._relist_if_outdated)
 
     def select(self, wanted: CaseKey | str) -> None:
@@ -517,12 +515,10 @@ class BrowserPane(FramedBox):
             self._after_move()
 
     def action_fold(self) -> None:
-        """Fold the selected row, or go to its parent."""
         self._browser.fold()
         self._after_move()
 
     def action_unfold(self) -> None:
-        """Unfold the selected row, or go to its first child."""
         if not self._opens_address():
             self._browser.unfold()
             self._after_move()
@@ -555,17 +551,14 @@ class BrowserPane(FramedBox):
         return has_use(action, self._screen_context.state) and not self._edits.find_obstacle(action)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self._show_filter_help()
         self.query_one(FilterLine).open()
 
     def action_status(self) -> None:
-        """List only cases of the next status."""
         line = self.query_one(FilterLine)
         line.write(cycle_status_filter(line.text))
 
     def action_sort(self) -> None:
-        """List the cases in the next order."""
         self._browser.sort(self._browser.order.next)
         self._after_move()
 
@@ -608,53 +601,42 @@ class BrowserPane(FramedBox):
         self._after_move()
 
     def action_mark(self) -> None:
-        """Mark the selected row."""
         self._browser.toggle_mark()
         self._after_move()
 
     def action_mark_range(self) -> None:
-        """Mark from the last mark to the cursor."""
         self._browser.mark_range()
         self._after_move()
 
     def action_mark_listed(self) -> None:
-        """Mark everything that is listed."""
         self._browser.mark_listed()
         self._after_move()
 
     def action_clear_marks(self) -> None:
-        """Unmark everything."""
         self._browser.marks.clear()
         self._after_move()
 
     # CaseOperations. Each asks what it has to know and then waits for the backend.
 
     def action_new_case(self) -> None:
-        """Add a case."""
         self._carry_out(self._edits.new_case)
 
     def action_new_set(self) -> None:
-        """Add an eval set."""
         self._carry_out(self._edits.new_set)
 
     def action_rename(self) -> None:
-        """Rename the selected case or set."""
         self._carry_out(self._edits.rename)
 
     def action_duplicate(self) -> None:
-        """Copy the selected case or set."""
         self._carry_out(self._edits.duplicate)
 
     def action_move_case(self, by: int) -> None:
-        """Move the selected case within its set."""
         self._carry_out(lambda: self._edits.move_case(by))
 
     def action_move_to_set(self) -> None:
-        """Move cases to another set."""
         self._carry_out(self._edits.move_to_set)
 
     def action_delete(self) -> None:
-        """Delete cases or a set."""
         self._carry_out(self._edits.delete)
 
     @work(group="edits", description="carry out")

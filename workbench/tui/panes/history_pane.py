@@ -42,7 +42,6 @@ class HistoryPane(Pane):
         self._shown: ExecutionRows | GroupRuns | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield rows with details."""
         yield RowsAndText()
 
     def show(self, subject: Subject) -> None:
@@ -79,7 +78,6 @@ class HistoryPane(Pane):
         return before != (shown.current, shown.is_stale)
 
     def focus_first(self) -> None:
-        """Focus the rows."""
         self.query_one(RowsAndText).focus_first()
 
     def hide(self) -> None:
@@ -93,7 +91,6 @@ class HistoryPane(Pane):
         return None if run is None else run.run_id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim marking and comparing without a run under the cursor."""
         if action in ("mark", "compare", "open_table"):
             return True if self._shown is not None and len(self._shown) else None
         if action == "bisect":
@@ -109,7 +106,6 @@ class HistoryPane(Pane):
             self._pin_execution(self._shown.selected_job)
 
     def action_mark(self) -> None:
-        """Mark the run under the cursor, or remove its mark."""
         shown = self._shown
         if shown is None or shown.selected_run is None:
             return
@@ -118,7 +114,6 @@ class HistoryPane(Pane):
         self.query_one(RowsAndText).show(shown, from_top=False)
 
     def action_compare(self) -> None:
-        """Compare the run under the cursor with the marked one, or with the one before it."""
         shown = self._shown
         run = shown.selected_run if shown is not None else None
         if shown is None or run is None:
@@ -131,14 +126,12 @@ class HistoryPane(Pane):
             say(self, "there is no earlier run to compare with; mark another one with m")
 
     def action_open_table(self) -> None:
-        """Show the results of the run under the cursor as a table."""
         run = self._shown.selected_run if self._shown is not None else None
         if run is not None:
             self._open_table(run)
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def action_bisect(self) -> None:
-        """Ask for the number of executions, and search for the commit that turned the case red."""
         from workbench.tui.dialogs.cause_screens import BisectScreen, ask_repeats  # keeps the start fast
 
         case = self.context.state.selected_case

@@ -202,7 +202,6 @@ class CoverageTree(ListRows):
                     yield _TreeRow(section, [part], kind, part, case)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         row = self._rows[index]
         if row.case is not None:
             return (StyledText(f"         {safe_line(str(row.case))}", Style.TEXT),)
@@ -239,7 +238,6 @@ class CoverageTree(ListRows):
         )
 
     def blocks(self) -> Sequence[Block]:
-        """Describe the row under the cursor."""
         row = self.selected_row
         if row is None:
             return ()
@@ -333,14 +331,12 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         self._listed: FilteredRows | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the counts, the filter, the tree with the details of a row, and the keys."""
         yield StatusLine(id="coverage-head")
         yield FilterLine("letters of a part or a file", self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter="open", first=("coverage_close",))
 
     def on_mount(self) -> None:
-        """Start to measure."""
         self.query_one("#coverage-head", StatusLine).show((StyledText(" reading the records …", Style.RUNNING),))
         self.query_one(RowsAndText).focus_first()  # not the hidden filter
         self._measure()
@@ -380,7 +376,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         self._refresh_rows(from_top=False)
 
     def filter_rows(self, text: str) -> bool:
-        """List the rows that match a text. Return False if no row does."""
         if self._listed is None or self._tree is None:
             return True
         self._tree.search(is_searched=bool(text))
@@ -389,7 +384,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         return self._listed.is_found
 
     def action_toggle_gaps(self) -> None:
-        """Switch between all parts and those that no case reaches."""
         if self._tree is not None:
             self._tree.toggle_gaps()
             self._refresh_rows(from_top=True)
@@ -416,7 +410,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             self._show(from_top=from_top)
 
     def on_resize(self) -> None:
-        """Fit the counts to the new width."""
         self._show_head()
 
     def _show_head(self) -> None:

@@ -153,7 +153,6 @@ class FlakyRows(ListRows):
         )
 
     def blocks(self) -> list[Block]:
-        """Describe the selected case."""
         row = self.selected
         if row is None:
             return []
@@ -239,14 +238,12 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         """The eval sets whose quarantines the user changed."""
 
     def compose(self) -> ComposeResult:
-        """Yield the title, the filter, the cases with their details, and the keys."""
         yield StatusLine(id="flaky-title")
         yield FilterLine("letters of a case or of a step", self.follow_text)
         yield RowsAndText(self._can_open)
         yield KeyLine(enter="executions", first=("flaky_close",))
 
     def on_mount(self) -> None:
-        """Start to search the history."""
         self.query_one("#flaky-title", StatusLine).show((StyledText(" searching the history …", Style.RUNNING),))
         self.query_one(RowsAndText).focus_first()
         self._read()
@@ -283,7 +280,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._show_executions(row.case, row.compared)
 
     def action_open_case(self) -> None:
-        """Close the screen and go to the case."""
         row = self._rows.selected
         if isinstance(row, FlakyCase):
             self.dismiss(row.case)
@@ -291,7 +287,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             self._open_quarantined(row)
 
     def action_quarantine(self) -> None:
-        """Begin or end the quarantine of the case under the cursor."""
         self._toggle_quarantine()
 
     def _open_quarantined(self, row: QuarantinedCase) -> None:
@@ -327,7 +322,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, problem, severity="error")
 
     def show_rows(self) -> None:
-        """Show the number of cases, and the cases with their details."""
         self.query_one("#flaky-title", StatusLine).show(self._rows.title())
         body = self.query_one(RowsAndText)
         if len(self._rows):

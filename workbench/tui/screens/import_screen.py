@@ -155,7 +155,6 @@ class ImportScreen(MarkingScreen[SessionRows]):
 
     @work(exclusive=True)
     async def action_redact(self) -> None:
-        """Ask for a pattern to redact."""
         asked = AskScreen("Regular expression whose matches become [redacted]", check=_explain_invalid_pattern)
         pattern = await self.app.push_screen_wait(asked)
         if pattern is not None:

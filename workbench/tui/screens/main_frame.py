@@ -46,13 +46,11 @@ class Frame(FramedBox):
         self._heading = Heading("")
 
     def compose(self) -> ComposeResult:
-        """Yield the tabs and the first pane."""
         yield TabBar(list(TABS.values()), id="tabs")
         yield self._make(self.tab)
         yield self._dashboard
 
     def on_mount(self) -> None:
-        """Highlight the open tab."""
         self.query_one(TabBar).show(list(TABS).index(self.tab))
         self._dashboard.display = False
 
@@ -111,7 +109,6 @@ class Frame(FramedBox):
             self.pane.focus_first()
 
     def on_resize(self) -> None:
-        """Fit the title to the new width."""
         self._write_heading()
 
     def _write_heading(self) -> None:

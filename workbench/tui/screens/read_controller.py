@@ -81,7 +81,6 @@ class ReadController(Controller):
 
     @background(group="open")
     async def open(self) -> None:
-        """Find the project and read it."""
         try:
             project = await self.backend.project.open()
         except StoreError as error:

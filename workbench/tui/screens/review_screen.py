@@ -69,13 +69,11 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._seen = 0  # sequence number of the shown result in this session
 
     def compose(self) -> ComposeResult:
-        """Yield the progress, the diff and the keys."""
         yield StatusLine(id="review-progress")
         yield DiffView(id="review-diff")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the first case."""
         self.query_one(DiffView).focus_lines()
         self._take(self._show_case)
         self.set_interval(_LOOK, self._refresh_scored_case)
@@ -94,24 +92,20 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     @_in_order
     async def action_accept_hunk(self) -> None:
-        """Accept the difference under the cursor."""
         current = self.query_one(DiffView).current
         await self._accept([] if current is None else [current], is_whole=False)
 
     @_in_order
     async def action_accept_case(self) -> None:
-        """Accept the whole case."""
         await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
 
     @_in_order
     async def action_skip(self) -> None:
-        """Skip the case."""
         self._walk.skip()
         await self._show_case()
 
     @_in_order
     async def action_back(self) -> None:
-        """Go to the previous case."""
         if self._walk.go_back():
             await self._show_case()
 
@@ -122,7 +116,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     @_in_order
     async def action_undo(self) -> None:
-        """Undo the last acceptance, and show its case."""
         key = self._walk.undo()
         if key is None:
             say(self, "nothing was accepted in this review")
@@ -142,11 +135,9 @@ class ReviewScreen(Dialog[CaseKey | None]):
         await self._show_case()
 
     def action_step(self, by: int) -> None:
-        """Go to another difference of the case."""
         self.query_one(DiffView).step(by)
 
     def action_cycle_level(self) -> None:
-        """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
     @work(group="review", description="take")

@@ -55,33 +55,28 @@ class ScreenActions(StyledScreen[None]):
 
     @work(group="coverage", exclusive=True)
     async def action_coverage(self) -> None:
-        """Show what the cases reach."""
         from workbench.tui.screens.coverage_screen import show_coverage  # seldom needed, and with the engine
 
         await show_coverage(self, self.screen_context)
 
     @work(group="import", exclusive=True)
     async def action_import(self) -> None:
-        """Keep sessions of production as cases of the selected set."""
         from workbench.tui.screens.import_screen import import_sessions  # seldom needed, and with the engine
 
         await import_sessions(self, self.screen_context)
 
     @work(group="new_target", exclusive=True)
     async def action_add_target(self) -> None:
-        """Add an agent to workbench.toml."""
         from workbench.tui.dialogs.dialogs import add_target  # seldom needed
 
         await add_target(self, self.screen_context)
 
     def action_open_flaky(self) -> None:
-        """List the flaky cases and those in quarantine."""
         from workbench.tui.screens.flaky_screen import open_flaky_cases  # seldom needed
 
         open_flaky_cases(self, self.screen_context)
 
     def action_shrink(self) -> None:
-        """Find what the failure of the selected case needs."""
         case = self.screen_context.state.selected_case
         if case is None:
             say(self, "select a failed case to shrink", severity="warning")
@@ -89,7 +84,6 @@ class ScreenActions(StyledScreen[None]):
             self.shrinking.open(case)
 
     def action_why(self) -> None:
-        """Find which parts of the instruction matter for the selected case."""
         case = self.screen_context.state.selected_case
         if case is None:
             say(self, "select a case: parts of its agent's instruction are left out", severity="warning")
@@ -215,7 +209,6 @@ class SearchController(Controller, Generic[Steps, Engine]):
         return f"{self.state.find_key(self.KEY)} on {place} case shows it"
 
     async def may_leave(self) -> bool:
-        """Ask about a search that runs."""
         if self._steps is not None and self._steps.is_running:
             return await self._confirm(f"{self._say_running(self._steps)}. Stop that and quit?")
         return True

@@ -126,7 +126,6 @@ class AblationSteps(SearchSteps[Ablated]):
         self._tried = block
 
     def count_execution(self) -> None:
-        """Count an execution that ended."""
         self._executions += 1
 
     def add(self, found: BlockEffect) -> None:
@@ -138,7 +137,6 @@ class AblationSteps(SearchSteps[Ablated]):
             self.cursor = self._newest = next(number for number, is_place in enumerate(places, 1) if is_place)
 
     def finish(self, found: Ablated) -> None:
-        """Show the result."""
         self._take(found)
         super().finish(found)
 

@@ -612,7 +612,6 @@ class Subject:
 
     @property
     def key(self) -> CaseKey | None:
-        """Key of the shown case."""
         if self.pinned is not None:
             return self.pinned.result.case
         return self.row.case if self.row is not None else None

@@ -74,7 +74,6 @@ class InsertItem:
 
     @property
     def cursor_place(self) -> Place:
-        """The new item."""
         return (*self.place, self.index)
 
     def apply(self, document: Document, *, case: int | None) -> None:
@@ -108,7 +107,6 @@ class MoveItem:
 
     @property
     def cursor_place(self) -> Place:
-        """The new place of the item."""
         return (*self.place, self.target)
 
     def apply(self, document: Document, *, case: int | None) -> None:
@@ -142,7 +140,6 @@ class ReplaceMember:
 
     @property
     def cursor_place(self) -> Place:
-        """The new member."""
         return self.new.place
 
     def apply(self, document: Document, *, case: int | None) -> None:

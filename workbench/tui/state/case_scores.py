@@ -515,7 +515,6 @@ class CaseScores(ListRows):
         return len(self._rows)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
         metric = self._rows[index]
         if metric is None:
             return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
@@ -550,7 +549,6 @@ class CaseScores(ListRows):
         return blocks
 
     def text(self) -> str:
-        """Return the scores as text to copy."""
         rows = [metric for metric in self._rows if metric is not None]
         return "\n".join(
             f"{metric.name}\t{'' if metric.score is None else metric.score}\t{metric.status.value}" for metric in rows
@@ -582,7 +580,6 @@ class CaseScores(ListRows):
         return collect_scores(metric.name, self._repeats)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
         return self._rows[index] is not None
 
 

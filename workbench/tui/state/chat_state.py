@@ -189,7 +189,6 @@ class ChatConversation:
         return any(failure is not None for failure in failures)
 
     def find_state_before_turn(self, number: int) -> dict[str, Any]:
-        """Return the session state before a turn."""
         if number == 0:
             return self.session_input.state
         return self.turns[number - 1].state or {}
@@ -293,7 +292,6 @@ class TargetChat:
         self.conversation = conversation
 
     def discard(self) -> None:
-        """Discard the session."""
         self.conversation, self.chosen, self.problem, self.saved_turns = None, None, "", 0
 
     @property

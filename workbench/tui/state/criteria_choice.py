@@ -406,14 +406,12 @@ class CriteriaRows:
 
     @property
     def cursor(self) -> int:
-        """Index of the selected row."""
         return self._choice.cursor
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row; the list cuts it."""
         row, column = self._rows[index], _find_column(width)
         if isinstance(row, FamilyRow):
             return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)

@@ -450,7 +450,6 @@ class _Group:
     # Sections.
 
     def make_sections(self, width: int) -> list[_Section]:
-        """Make the sections for one column."""
         slow, *costly = self._make_costs(width, column=(width - _GAP) // 2 if width >= _PAIR_FROM else width)
         if costly and width >= _PAIR_FROM:
             slow, costly = replace(slow, beside=costly[0]), []

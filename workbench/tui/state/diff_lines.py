@@ -96,7 +96,6 @@ class TurnCosts:
         self._named: set[str] = set()
 
     def compute(self, difference: Difference) -> Cost:
-        """Return the cost of a difference."""
         if self._metrics is None:
             return Cost()
         subject = _SUBJECTS.get(difference.kind)
@@ -427,7 +426,6 @@ class DiffWriter:
         self._footnotes.clear()
 
     def content(self) -> DiffContent:
-        """Return the content of the diff."""
         parts = tuple(self._blocks), tuple(self._owners), tuple(self._marks)
         return DiffContent(*parts, tuple(self._hunks), tuple(self._costs))
 

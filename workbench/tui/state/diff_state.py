@@ -227,7 +227,6 @@ class DiffDecision(Enum):
 
     @property
     def style(self) -> Style:
-        """The style on the screen."""
         return {DiffDecision.ACCEPTED: Style.PASSED, DiffDecision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
 
 

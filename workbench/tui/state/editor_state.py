@@ -139,7 +139,6 @@ class Draft:
         return None
 
     def with_text(self, text: str) -> Draft:
-        """Return the draft with another text."""
         return replace(self, text=text)
 
     def next_form(self) -> Draft:
@@ -438,7 +437,6 @@ class Drafts:
             self._on_change()
 
     def drop(self, edited: Edited, slot: Slot) -> None:
-        """Drop the draft of a slot."""
         kept = self._drafts.get(edited, {})
         kept.pop(_key(slot), None)
         if not kept:
@@ -518,7 +516,6 @@ class CaseEditor:
 
     @property
     def row(self) -> OutlineRow | None:
-        """The selected row."""
         return self.view.row if self.opened is not None else None
 
     @property

@@ -223,7 +223,6 @@ class FilteredRows(ListRows):
 
     @property
     def _listed(self) -> Sequence[int]:
-        """Indexes of the listed rows."""
         count = len(self.rows)
         matching = range(count) if self._matching is None else self._matching
         end = bisect_left(matching, count)
@@ -265,11 +264,9 @@ class FilteredRows(ListRows):
         return mark(line, self._pattern.find(_join(line))) if self._pattern.words else line
 
     def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
         return self.rows.blocks()
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
         return self.rows.can_select(self._listed[index])
 
     def _matches(self, index: int) -> bool:
@@ -399,7 +396,6 @@ def make_tool_group(counts: Counter[str]) -> Group:
 
 
 def make_run_group(runs: Sequence[StoredRun]) -> Group:
-    """Make the group of stored runs."""
     return Group.from_items(FinderKind.RUN, [Item(FinderKind.RUN, (run.run_id,), *_describe_run(run)) for run in runs])
 
 
@@ -421,7 +417,6 @@ def make_setting_group(settings: Sequence[FoundSetting], root: str) -> Group:
 
 
 def make_theme_group(names: Sequence[str], current: str) -> Group:
-    """Make the group of themes."""
     about = {current: "in use"}
     return Group.from_items(
         FinderKind.THEME, [Item(FinderKind.THEME, (name,), name, about.get(name, "")) for name in names]
@@ -488,7 +483,6 @@ class Finder(ListRows):
         return row if isinstance(row, Item) else None
 
     def can_select(self, index: int) -> bool:
-        """Return False for a title."""
         return isinstance(self._rows[index], Item)
 
     def add(self, *groups: Group) -> None:

@@ -98,7 +98,6 @@ class GroupSummary:
 
 
 def summarize_scores(scores: Iterable[StoredScores]) -> GroupSummary:
-    """Summarize the scores of these jobs."""
     collector = ScoreCollector()
     collector.add(scores)
     return collector.summarize()
@@ -169,7 +168,6 @@ class ScoreCollector:
         self._tokens: dict[CaseKey, list[float]] = {}
 
     def add(self, scores: Iterable[StoredScores]) -> None:
-        """Add the scores of these jobs."""
         for job, metrics in scores:
             self._statuses[job.status] += 1
             if job.status in _FAILING:
@@ -305,7 +303,6 @@ class GroupScores(ListRows):
         return len(self._rows)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
         row = self._rows[index]
         if row.metric is None:
             return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
@@ -347,7 +344,6 @@ class GroupScores(ListRows):
         return [*blocks, BLANK, Paragraph.from_text("about the metric", Style.HEADING), *describe_metric(metric.name)]
 
     def text(self) -> str:
-        """Return the metrics as text to copy."""
         rows = ["metric\tmean\tstd\tscored\ttotal"]
         for metric in self.summary.metrics:
             numbers = ("" if value is None else str(value) for value in (metric.mean, metric.std))
@@ -376,7 +372,6 @@ class GroupScores(ListRows):
             self.move_to(self.cursor)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
         return 0 <= index < len(self._rows) and self._rows[index].metric is not None
 
 

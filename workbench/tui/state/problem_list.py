@@ -170,7 +170,6 @@ class Problems(ListRows):
         )
 
     def set_problems_in_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
-        """Set the problems of an eval set."""
         listed = [_convert_set_problem(eval_set, target, problem) for problem in problems]
         if listed != self._by_set.get(eval_set, []):
             self._by_set[eval_set] = listed
@@ -216,7 +215,6 @@ class Problems(ListRows):
         self.move_to(self.cursor + 1 if is_older else self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         if index == len(self._rows):
             return (StyledText(" messages, newest first", Style.HEADING),)
         if index > len(self._rows):
@@ -370,7 +368,6 @@ class RecoveryList(ListRows):
         self.move_to(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
         found = self.found[index]
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (

@@ -140,7 +140,6 @@ class ProjectState:
 
     @property
     def selected_key(self) -> RowKey | None:
-        """Key of the selected row."""
         row = self.browser.selected_row
         return row.key if row is not None else None
 
@@ -433,7 +432,6 @@ class ProjectState:
         return describe_target(row.target, facts, self.browser.list_sets(row.target), counts, stale=stale)
 
     def row_view(self, index: int) -> RowView:
-        """Make the view of one row of the browser."""
         importing = {target for progress in self._find_active_runs() for target in progress.importing}
         return make_row_view(self.browser, self.board, index, importing=importing)
 

@@ -108,7 +108,6 @@ class TableRow:
 
     @property
     def repeats(self) -> int:
-        """Number of repeats in the row."""
         return len(self.repeat_numbers)
 
 
@@ -580,7 +579,6 @@ class ResultTable(ListRows):
             self._offset += 1
 
     def format_titles(self, width: int) -> Line:
-        """Format the titles of the columns."""
         cells = []
         for index, column in self._find_visible_columns(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
@@ -589,7 +587,6 @@ class ResultTable(ListRows):
         return self._format_line(StyledText("case", Style.HEADING), cells, width=width)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
         row = self._rows[index]
         cells = [(column.cell(row), column.width) for _, column in self._find_visible_columns(width)]
         return self._format_line(

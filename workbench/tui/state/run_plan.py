@@ -101,7 +101,6 @@ class PlanSettings(ListRows):
             self._values[name] = next((step for step in reversed(offered) if step < value), value)
 
     def set_value(self, value: float) -> None:
-        """Set the selected setting to this value."""
         self._values[self.selected_setting[0]] = value
 
     def apply(self, options: RunOptions) -> RunOptions:

@@ -237,7 +237,6 @@ class RunJobs:
         return self._failures.sort_by_size()
 
     def find_slowest(self, count: int) -> Sequence[FinishedJob]:
-        """Find the slowest jobs, the slowest first."""
         ran = (job for job in self._order if job.seconds > 0 and not job.is_reused)
         return heapq.nlargest(count, ran, key=lambda job: job.seconds)
 
@@ -250,7 +249,6 @@ class RunJobs:
         return [job for job in (*self.running, *self.waiting) if job.case in cases]
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Apply one event of the run."""
         if isinstance(event, CaseStarted):
             self._start(event, now=now)
         elif isinstance(event, CasePlaced):
@@ -398,7 +396,6 @@ class RunProgress:
         return max(self.remaining - len(self.jobs.running), 0)
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Apply one event of the run."""
         self.jobs.apply(event, now=now)
         if isinstance(event, CaseFinished):
             self.last_finish = now
@@ -570,7 +567,6 @@ class RunRows(ListRows):
         return isinstance(self._find_entry(self.cursor)[1], _Waiting)
 
     def update(self, progress: RunProgress, *, now: float) -> None:
-        """Update the rows from the progress of a run."""
         self._now = now
         self._repeats = self._repeats or any(key.repeat for key in progress.jobs.running)
         self._sections = [section for section in _make_sections(progress) if section.entries]
@@ -599,7 +595,6 @@ class RunRows(ListRows):
         return sum(len(section.entries) + 1 for section in self._sections)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         entry = self._find_entry(index)[1]
         if entry is None:
             return ()
@@ -755,7 +750,6 @@ def _has_identity(entry: Entry, identity: Identity) -> bool:
 
 
 def _format_node(node: NodeJobs, width: int) -> Iterator[StyledText]:
-    """Format the counts of a node."""
     room = max(width - _FACTS_WIDTH - 5, _LEAST_TITLE)
     name = shorten(safe_line(node.name), room)
     yield StyledText("    " + name + " " * max(room - cell_len(name), 0))

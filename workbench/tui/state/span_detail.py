@@ -101,7 +101,6 @@ class JsonText:
         self.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """Return the lines for a width."""
         lines: list[Line] = []
         self._opened_by_line = []
         for row in self._rows():
@@ -402,7 +401,6 @@ class SpanDetail:
             self._json.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """Return the lines for a width."""
         if self.tab is DetailTab.GRAPH:
             return self._draw_graph(width)
         head = render_blocks(self._head, width=width, side_by_side=False)

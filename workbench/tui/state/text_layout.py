@@ -735,7 +735,6 @@ class KeyHint:
 
     @property
     def width(self) -> int:
-        """The width in cells."""
         return cell_len(self.key) + 1 + cell_len(self.what)
 
 
@@ -752,7 +751,6 @@ def fit_hints(hints: Sequence[KeyHint], last: Sequence[KeyHint], *, width: int) 
 
 
 def make_hint_line(hints: Sequence[KeyHint]) -> Line:
-    """Make the line of the hints."""
     pieces = [StyledText(" ")]
     for hint in hints:
         pieces += [StyledText(hint.key, Style.KEY), StyledText(f" {hint.what}{' ' * _BETWEEN}")]

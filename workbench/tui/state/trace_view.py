@@ -293,11 +293,9 @@ class TraceView(ListRows):
         return len(self._rows)
 
     def row(self, index: int) -> TraceRow:
-        """Return the row at an index."""
         return self._rows[index]
 
     def line(self, index: int, width: int) -> Line:
-        """Draw one row."""
         row = self._rows[index]
         columns = TraceColumns.divide(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded

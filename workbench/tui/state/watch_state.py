@@ -445,11 +445,9 @@ class WatchRows(ListRows):
 
     @property
     def text(self) -> str:
-        """All rows, to copy."""
         return "\n".join("".join(piece.text for piece in (*each.line, *each.right)).strip() for each in self._entries)
 
     def show(self, watch: WatchState, board: StatusBoard) -> None:
-        """Show the present rows."""
         selected = self._selected_entry
         self._entries = list(_entries(watch, board))
         super().move_to(self._find_index(selected) if self._is_moved else 0)
@@ -465,7 +463,6 @@ class WatchRows(ListRows):
         self._note_position()
 
     def line(self, index: int, width: int) -> Line:
-        """Draw a row."""
         entry = self._entries[index]
         right = entry.right if width >= _WIDE else entry.short or entry.right
         if not right:
@@ -489,7 +486,6 @@ class WatchRows(ListRows):
         return next((i for i, each in enumerate(self._entries) if each.identity == entry.identity), self.cursor)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
         return bool(self._entries[index].identity)
 
 

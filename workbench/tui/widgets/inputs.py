@@ -51,7 +51,6 @@ class FindInput(KeyHolder, Input):
         """The user looks for nothing any more."""
 
     def action_leave(self) -> None:
-        """Post that the search ended."""
         self.post_message(self.Left())
 
 
@@ -72,7 +71,6 @@ class FilterInput(FindInput):
         self._follow = follow
 
     def watch_value(self, value: str) -> None:
-        """List what matches the new text."""
         self._follow(value)
 
     def allow_focus(self) -> bool:
@@ -81,16 +79,13 @@ class FilterInput(FindInput):
         return super().allow_focus() and not is_hidden
 
     def action_leave(self) -> None:
-        """Clear the filter and leave the input."""
         self.value = ""
         super().action_leave()
 
     def action_move(self, by: int) -> None:
-        """Post that the user moves by rows."""
         self.post_message(self.Moved(by=by))
 
     def action_page(self, pages: int) -> None:
-        """Post that the user moves by pages."""
         self.post_message(self.Moved(pages=pages))
 
 
@@ -108,7 +103,6 @@ class FilterLine(Vertical):
         self._help = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the name, the input and the help."""
         with Horizontal():
             yield Label("filter:", markup=False)
             yield FilterInput(self._placeholder, self._follow)
@@ -202,7 +196,6 @@ class Filtering(Widget):
         owner.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open()
 
     def begin_filter(self, event: events.Key) -> bool:
@@ -344,31 +337,24 @@ class TypedText(KeyHolder, TextArea):
         return active is not None and active.node is self
 
     def action_apply(self) -> None:
-        """Apply the value to the case."""
         self.post_message(self.ApplyWanted())
 
     def action_new_line(self) -> None:
-        """Insert a line break in place of the selection."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_apply_and_save(self) -> None:
-        """Apply the value to the case and save the set."""
         self.post_message(self.ApplyWanted(then_save=True))
 
     def action_next_form(self) -> None:
-        """Change the type of the value."""
         self.post_message(self.Commanded("form"))
 
     def action_original(self) -> None:
-        """Restore the original text."""
         self.post_message(self.Commanded("original"))
 
     def action_external(self) -> None:
-        """Continue in the user's own editor."""
         self.post_message(self.Commanded("external"))
 
     def action_leave(self) -> None:
-        """Return to the rows."""
         self.post_message(self.Commanded("leave"))
 
 
@@ -400,7 +386,6 @@ class EditorBox(Vertical):
         text: str
 
     def compose(self) -> ComposeResult:
-        """Title, text field, error message."""
         yield Static(id="editor-title")
         yield TypedText(id="editor-text")
         yield Static(id="editor-notes")
@@ -515,7 +500,6 @@ class EditorBox(Vertical):
 
     @property
     def text(self) -> str:
-        """The typed text."""
         return self.query_one(TypedText).text
 
     def on_resize(self) -> None:

@@ -248,7 +248,6 @@ class NoRows:
         return 0
 
     def line(self, index: int, width: int) -> Line:  # noqa: ARG002
-        """Return an empty line."""
         return ()
 
 
@@ -292,7 +291,6 @@ class RowList(DrawnView[_RowKey]):
         by: int
 
         def steer(self, rows: CursorRows) -> None:
-            """Move the cursor by these rows."""
             rows.move(self.by)
 
     @dataclass
@@ -302,7 +300,6 @@ class RowList(DrawnView[_RowKey]):
         index: int
 
         def steer(self, rows: CursorRows) -> None:
-            """Put the cursor on this row."""
             rows.move_to(self.index)
 
     @dataclass
@@ -351,27 +348,21 @@ class RowList(DrawnView[_RowKey]):
         return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def on_resize(self) -> None:
-        """Redraw the rows for the new size."""
         self.show(self._source)
 
     def action_move(self, by: int) -> None:
-        """Post that the user moved the cursor."""
         self.post_message(self.Moved(self, by))
 
     def action_page(self, pages: int) -> None:
-        """Post that the user moved the cursor by pages."""
         self.post_message(self.Moved(self, pages * self.page_size))
 
     def action_first(self) -> None:
-        """Post that the user chose the first row."""
         self.post_message(self.WentTo(self, 0))
 
     def action_last(self) -> None:
-        """Post that the user chose the last row."""
         self.post_message(self.WentTo(self, len(self._source) - 1))
 
     def action_enter(self) -> None:
-        """Post that the user opened the selected row."""
         self.post_message(self.Entered(self))
 
     def find_index(self, event: events.MouseEvent) -> int | None:
@@ -500,19 +491,15 @@ class CaseList(RowList):
         return frozenset(row.case for row in rows if row.case is not None)
 
     def action_move(self, by: int) -> None:
-        """Move by a number of rows."""
         self._go(self.source.cursor + by)
 
     def action_page(self, pages: int) -> None:
-        """Move by pages."""
         self._go(self.source.cursor + pages * self.page_size)
 
     def action_first(self) -> None:
-        """Go to the first row."""
         self._go(0)
 
     def action_last(self) -> None:
-        """Go to the last row."""
         self._go(len(self.source) - 1)
 
     def on_click(self, event: events.Click) -> None:
@@ -537,14 +524,12 @@ class _BrowserRows:
 
     @property
     def cursor(self) -> int:
-        """The index of the selected row."""
         return self.state.browser.cursor
 
     def __len__(self) -> int:
         return len(self.state.browser.rows)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         return format_row(self.state.row_view(index), width)
 
 
@@ -608,7 +593,6 @@ class LinesView(DrawnView[_LineKey]):
         scroll_to_line(self, index)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line."""
         number = y + self.scroll_offset.y
         return self._with_selection(super().render_line(y), number).apply_offsets(0, number)
 
@@ -633,7 +617,6 @@ class LinesView(DrawnView[_LineKey]):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Lay out again for the new width."""
         self._refresh_lines()
 
     def _refresh_lines(self) -> None:
@@ -723,7 +706,6 @@ class RowsAndText(Vertical):
         self._stands_in = False  # whether the text has the focus because there is no list
 
     def compose(self) -> ComposeResult:
-        """Yield the list and the text."""
         yield RowList()
         yield LinesView()
 
