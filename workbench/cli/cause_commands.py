@@ -18,6 +18,7 @@ from workbench.cli.shared_options import (
     config_option,
     models_option,
 )
+from workbench.model.text import one_line, pluralise, redact
 
 if TYPE_CHECKING:
     from workbench.cli.printers import ProgressPrinter
@@ -336,8 +337,6 @@ def _is_terminal() -> bool:
 
 def _confirm(found: Shrunk, output: Path | None) -> bool:
     """Ask whether to keep the case; without a terminal it is kept."""
-    from workbench.model.text import one_line
-
     place = one_line(str(output or found.case.eval_set))
     return not _is_terminal() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
 
@@ -373,7 +372,6 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
 def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
     from workbench.engine.case_variants import explain_changed_files
     from workbench.engine.shrinking import CandidateOutcome, explain_untried, format_numbers, measure_case
-    from workbench.model.text import one_line, pluralise
 
     if found.outcome is CandidateOutcome.SAME:
         yield ""
@@ -393,8 +391,6 @@ def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
 
 def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
     """Format where the smaller case is kept, if it is."""
-    from workbench.model.text import one_line
-
     if kept is not None:
         return one_line(f"kept as {kept[1]} in {kept[0]}")
     if found.is_smaller:
@@ -538,8 +534,6 @@ def why(
 
 def _run_ablation(ablation: Ablation, progress: ProgressPrinter, *, shows_effects: bool) -> Ablated:
     """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
-    from workbench.model.text import one_line
-
     place: list[tuple[str, str]] = []
 
     def announce(text: str) -> None:
@@ -566,7 +560,6 @@ def _run_ablation(ablation: Ablation, progress: ProgressPrinter, *, shows_effect
 
 def _format_effect(found: BlockEffect) -> Iterator[str]:
     from workbench.engine.ablation import Effect
-    from workbench.model.text import one_line, redact
 
     block = found.block
     lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
@@ -592,7 +585,6 @@ _LONGEST_LINE = 80
 
 def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
     from workbench.engine.case_variants import explain_changed_files
-    from workbench.model.text import one_line, pluralise
 
     yield ""
     yield f"{pluralise(found.executions, 'execution')} of {budget}"
@@ -605,7 +597,6 @@ def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
 
 
 def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[str, Any]:
-    from workbench.model.text import redact
     from workbench.report.report_formats import SCHEMA_VERSION
 
     def describe(executions: AblationExecutions) -> dict[str, Any]:

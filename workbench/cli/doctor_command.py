@@ -19,6 +19,7 @@ import click
 from workbench import __version__
 from workbench.cli.console import WRONG, write_lines
 from workbench.model.target import AgentKind
+from workbench.model.text import neutralise, pluralise, redact
 
 if TYPE_CHECKING:
     from workbench.agents.ray_hosts import RayCluster
@@ -69,7 +70,6 @@ def doctor(path: Path, *, check: bool) -> int:
     """
     from workbench.cli.evalset_commands import check_remote_datasets
     from workbench.engine.workspace import Workspace
-    from workbench.model.text import neutralise, pluralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_find_problems(workspace))
@@ -323,7 +323,6 @@ def _check_program(target: Target) -> Iterator[Health]:
 
 def _check_recording(target: Target) -> Iterator[Health]:
     """Check the file with recordings for all eval sets, if there is one."""
-    from workbench.model.text import pluralise
     from workbench.store.datasets.dataset_files import read_recorded
     from workbench.store.errors import StoreError
     from workbench.store.project_discovery import find_recordings
@@ -587,7 +586,6 @@ def find_user_models(workspace: Workspace) -> list[UsedModel]:
 def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
     """Yield a problem for each model without a key, with the missing variable."""
     from workbench.engine.plan import is_scripted, read_environment
-    from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
         for asked in models:
@@ -602,7 +600,6 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     from workbench.engine.plan import read_environment
     from workbench.engine.plan_cost import build_prices
     from workbench.llm.prompt_templates import Tokens
-    from workbench.model.text import pluralise
     from workbench.report.run_report import cost_text
 
     if not judges:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -36,7 +37,9 @@ from workbench.cli.shared_options import (
     dataset_argument,
     recording_options,
 )
-from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, real_path
+from workbench.model.text import neutralise, pluralise, redact, suggest_name
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, make_relative_name, real_path, write_atomic, write_new
 
 if TYPE_CHECKING:
     from workbench.engine.conversion import Form, Side
@@ -197,9 +200,6 @@ def find_agent_project(agent: Path, eval_set: Path, name: str | None) -> tuple[P
     """Return the project with only the requested agent. Raises PlanError for an unknown target, and StoreError."""
     from workbench.engine.plan import PlanError
     from workbench.engine.project_selection import make_project
-    from workbench.model.text import suggest_name
-    from workbench.store.errors import StoreError
-    from workbench.store.files import make_relative_name
     from workbench.store.project_discovery import can_claim, find_agent_folder, make_configured_target
 
     project, loaded = make_project(agent, [])
@@ -297,8 +297,6 @@ def _is_terminal() -> bool:
 
 def _choose(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
     """Show the scenarios, and return those that the user chooses."""
-    from workbench.model.text import neutralise
-
     for number, scenario in enumerate(scenarios, start=1):
         persona = f" · {scenario.user_persona}" if scenario.user_persona else ""
         write_lines(
@@ -417,7 +415,6 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     Exit status: 0 no error, warnings are possible; 2 an error.
     """
     from workbench.engine.set_files import validate_files
-    from workbench.model.text import neutralise, pluralise
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
@@ -488,7 +485,6 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
 
     Exit status: 0 nothing found; 1 something found; 2 the dataset cannot be read.
     """
-    from workbench.model.text import neutralise, pluralise, redact
     from workbench.store.datasets.dataset_files import read_dataset
     from workbench.store.datasets.dataset_lint import lint as look_through
 
@@ -534,8 +530,6 @@ def convert(
     """
     from workbench.engine.conversion import convert as converted
     from workbench.engine.conversion import guess_form
-    from workbench.model.text import neutralise, pluralise
-    from workbench.store.files import write_atomic, write_new
 
     if to.exists() and not force:
         raise click.UsageError(f"{to} already exists; --force overwrites it.")
@@ -562,8 +556,6 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
 
 
 def _format_finding(read: Dataset, finding: LintFinding) -> str:
-    from workbench.store.errors import shown_path
-
     place = shown_path(read.source)
     if finding.line is not None:
         place += f":{finding.line}:{finding.column or 1}"
@@ -572,10 +564,7 @@ def _format_finding(read: Dataset, finding: LintFinding) -> str:
 
 
 def _format_json(read: Dataset, found: list[LintFinding]) -> str:
-    from dataclasses import asdict
-
     from workbench.report.report_formats import dump
-    from workbench.store.errors import shown_path
 
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -613,7 +602,6 @@ def check_remote_datasets(entries: Iterable[EvalSetEntry]) -> Mapping[str, str |
 def _check_dataset(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
     from workbench.store.datasets.dataset_files import check_dataset_reachable
     from workbench.store.datasets.remote_data import describe_error
-    from workbench.store.errors import StoreError
 
     problem = None
     try:

@@ -23,7 +23,8 @@ from workbench.cli.shared_options import (
     case_option,
     display_options,
 )
-from workbench.store.errors import StoreError
+from workbench.model.text import one_line, pluralise
+from workbench.store.errors import IsDataset, StoreError, raise_all
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
@@ -117,7 +118,6 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
 
 
 def _format_runs(runs: list[StoredRun]) -> list[str]:
-    from workbench.model.text import one_line, pluralise
     from workbench.report.run_report import counts_text, duration_text, time_text
 
     if not runs:
@@ -166,7 +166,6 @@ def merge(
     """
     from workbench.cli.printers import TEXT, choose_format, require_writable, save_report, stdout_style, table_lines
     from workbench.engine.shards import merge_shards
-    from workbench.model.text import pluralise
     from workbench.report.report_formats import write_report
     from workbench.report.text_report import TableStyle, row_name, width_of_names
     from workbench.store.files import find_root
@@ -352,7 +351,6 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     quarantine, else 0.
     """
     from workbench.model.identity import CaseKey
-    from workbench.model.text import pluralise
     from workbench.report.flaky_cases import (
         FlakySearch,
         find_flaky_cases,
@@ -435,7 +433,6 @@ def quarantine_cases(
     quarantine gets the new day and reason. A quarantine has no effect once the user says something else in the case.
     """
     from workbench.model.evalset import Quarantine
-    from workbench.model.text import one_line
     from workbench.store.evalsets.quarantine import set_quarantine
     from workbench.store.files import find_root, get_sidecar_path
 
@@ -458,8 +455,6 @@ def quarantine_cases(
 def release_quarantine(*, what: tuple[str, ...], cases: tuple[str, ...], path: Path) -> int:
     """End the quarantine of cases, or of all cases of a set."""
     from workbench.cli.case_selection import select
-    from workbench.model.text import one_line
-    from workbench.store.errors import raise_all
     from workbench.store.evalsets.quarantine import read_quarantines, release_cases
     from workbench.store.files import find_root
     from workbench.store.project_discovery import discover
@@ -522,7 +517,6 @@ def _find_named_cases(root: Path, what: Sequence[str], cases: tuple[str, ...]) -
 def _name_cases(workspace: Workspace, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
     """Map names to cases. Raises PlanError for a dataset whose rows only `score` knows."""
     from workbench.engine.plan import PlanError
-    from workbench.store.errors import IsDataset
     from workbench.store.files import get_sidecar_path
 
     try:

@@ -12,6 +12,7 @@ import click
 
 from workbench.cli.console import WRONG, message, write_document, write_lines
 from workbench.cli.shared_options import WholeNumber
+from workbench.model.text import neutralise, one_line, pluralise, shorten
 
 if TYPE_CHECKING:
     from workbench.engine.session_import import ImportedSession, Redactor, SessionFilter, SourceFile
@@ -129,7 +130,6 @@ def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
         redaction_records,
         session_record,
     )
-    from workbench.model.text import neutralise
     from workbench.report.report_formats import dump
 
     redacted, redactions = redactor.redact_session(session)
@@ -155,7 +155,6 @@ def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
 
 def _list(sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redactor, *, as_json: bool) -> int:
     from workbench.engine.session_import import SCHEMA_VERSION, find_sessions, session_record
-    from workbench.model.text import pluralise
     from workbench.report.report_formats import dump
 
     found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted, redactor)]
@@ -187,7 +186,6 @@ _ID, _USER, _TOOLS, _MESSAGE = 40, 20, 30, 60
 
 def _format_table(sessions: Sequence[SourceSession]) -> Iterator[str]:
     from workbench.engine.session_import import get_first_message, list_tools
-    from workbench.model.text import one_line, shorten
     from workbench.report.text_report import cell_length
 
     rows = [("id", "user", "when", "turns", "tools", "first message")]
@@ -260,7 +258,6 @@ def _get_status(imported: ImportedSession) -> str:
 
 def _report_kept(kept: Sequence[ImportedSession], into: Path) -> Iterator[str]:
     from workbench.engine.session_import import describe_redactions
-    from workbench.model.text import one_line, pluralise
 
     notes: dict[str, list[str]] = {}
     for each in kept:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
-from workbench.cli.history_commands import path_option
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    LateCancel,
+    graceful_interrupt,
+    message,
+    write_document,
+    write_lines,
+)
+from workbench.cli.history_commands import path_option, read_report, require_history
 from workbench.cli.shared_options import (
     FILE,
     Execution,
@@ -19,6 +29,8 @@ from workbench.cli.shared_options import (
     config_option,
     judging_options,
 )
+from workbench.model.text import pluralise, suggest_name
+from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan
@@ -67,7 +79,6 @@ def judge(
     Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
     judged, or not by all samples with --require-all-samples; 130 interrupted.
     """
-    from workbench.cli.console import write_document, write_lines
     from workbench.engine.workspace import Workspace
     from workbench.model.results import MetricStatus
     from workbench.report.judge_agreement import agreement_lines, agreement_record, compute_agreements
@@ -98,12 +109,9 @@ def _judge_again(
     workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
 ) -> tuple[Judgements, bool, bool]:
     """Return the judgements, the original one first; whether the user interrupted, and whether a file is wrong."""
-    from workbench.cli.console import message
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.model.identity import group_cases_by_name
-    from workbench.model.text import pluralise, suggest_name
     from workbench.report.judge_agreement import Judgements
-    from workbench.store.errors import StoreError
     from workbench.store.history.history_schema import get_history_path
 
     if not get_history_path(workspace.root).exists():
@@ -144,9 +152,6 @@ def _judge_again(
 
 def _carry_out(plan: Plan, workspace: Workspace, *, label: str) -> Run:
     """Run a plan to its end; show the progress on standard error."""
-    import sys
-
-    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.printers import ProgressPrinter
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.text_report import spending_line
@@ -191,8 +196,6 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
     rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and recall of
     the judge, Cohen's kappa, and every disagreement with the judge's reason.
     """
-    from workbench.cli.console import write_document, write_lines
-    from workbench.cli.history_commands import require_history
     from workbench.report.calibration import calibrate as compare_labels
     from workbench.report.calibration import calibration_lines, calibration_record
     from workbench.report.report_formats import dump
@@ -248,7 +251,6 @@ def dialects(
 
     Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
     """
-    from workbench.cli.console import message, write_document, write_lines
     from workbench.report.dialect_report import dialect_lines, dialect_record
     from workbench.report.report_formats import dump
 
@@ -293,7 +295,6 @@ def _read_dataset(
 
 
 def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
-    from workbench.cli.history_commands import read_report
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_report import NamedDialects
@@ -311,7 +312,6 @@ def _choose_cases(found: Sequence[CaseInSet], cases: tuple[str, ...], *, where: 
     """Return the selected cases. Raises PlanError for a case that does not exist."""
     from workbench.engine.plan import PlanError
     from workbench.model.identity import group_cases_by_name
-    from workbench.model.text import suggest_name
 
     if not cases:
         return frozenset(found)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message
+from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message, write_lines
 from workbench.cli.printers import (
     TEXT,
     DocumentPrinter,
@@ -24,6 +24,9 @@ from workbench.cli.printers import (
     ProgressPrinter,
     TablePrinter,
     choose_format,
+    format_criteria,
+    format_details,
+    format_summary,
     require_writable,
     save_pieces,
     save_report,
@@ -48,11 +51,13 @@ from workbench.cli.shared_options import (
     judging_options,
     path_exists,
     recording_options,
+    report_unknown_features,
     shard_option,
     split_argument,
     tool_options,
 )
 from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
@@ -64,11 +69,14 @@ from workbench.model.run_events import (
     RunFinished,
     RunStarted,
 )
+from workbench.model.text import one_line, pluralise, shorten, suggest_name
 from workbench.report.run_report import (
+    REPLAY_MARK,
     CaseOutcome,
     ReportedCase,
     RunReport,
     StreamedRun,
+    cost_text,
     describe_quarantine,
     summarise_case,
 )
@@ -175,8 +183,6 @@ def run(
         if failed:
             selections = list(select_failed(workspace, selections))
         if chosen and not selections:
-            from workbench.cli.console import message
-
             problems = find_file_problems(workspace, meant, options)
             for problem in problems:
                 message(problem)
@@ -249,7 +255,6 @@ def start_interpreters(options: RunOptions, opened: CommandProject) -> Resources
 
 def make_plan(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
     """Make the plan, and print problems of the project that the plan does not report. Raises PlanError."""
-    from workbench.cli.console import message
     from workbench.engine.plan import PlanError
 
     reported: tuple[str, ...] = ()
@@ -281,7 +286,6 @@ def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator
     """
     from workbench.cli.history_commands import open_history
     from workbench.engine.plan import Selection
-    from workbench.model.results import CaseStatus
     from workbench.store.errors import StoreError
 
     with open_history(workspace.root) as history:
@@ -325,9 +329,6 @@ def find_file_problems(workspace: Workspace, selections: Sequence[Selection], op
 
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
     """Print the plan. Return the exit status, which says whether everything can run."""
-    from workbench.cli.console import message, write_lines
-    from workbench.model.text import one_line, pluralise
-
     problems = plan.file_problems
     for text in (*plan.notices, *problems):
         message(text)
@@ -360,7 +361,6 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 
 def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
     """Print the plan as JSON. Return the exit status, as `_show_plan` does."""
-    from workbench.cli.console import write_lines
     from workbench.report.report_formats import SCHEMA_VERSION, dump, quarantine_record
 
     problems = plan.file_problems
@@ -380,9 +380,6 @@ def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
 
 def _format_cost(cost: PlanCost) -> Iterator[str]:
     """Yield what is replayed, and the estimated time and cost of the run, from earlier runs of the same kind."""
-    from workbench.model.text import pluralise
-    from workbench.report.run_report import REPLAY_MARK
-
     parts = [(cost.live_jobs, "s", cost.seconds, ""), (cost.live_model_jobs, "tokens", cost.tokens, "")]
     if cost.replays is not None:
         yield f"{REPLAY_MARK} {cost.replays}"
@@ -409,9 +406,6 @@ def _format_cost(cost: PlanCost) -> Iterator[str]:
 
 def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
     """Yield the estimated calls of a judge model and their cost."""
-    from workbench.model.text import one_line, pluralise
-    from workbench.report.run_report import cost_text
-
     if judge.tokens is None:
         takes = "tokens unknown: no earlier run"
     else:
@@ -697,10 +691,7 @@ def evaluate(
     options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
     resources = start_interpreters(options, CommandProject(project, loaded, named))
     # The interpreter starts while these modules are imported.
-    from workbench.cli.console import write_lines
-    from workbench.cli.printers import format_criteria, format_details, format_summary
     from workbench.engine.workspace import Workspace
-    from workbench.report.run_report import RunReport
 
     with Workspace(project, loaded, resources=resources) as workspace:
         selections = select(project, named)
@@ -728,7 +719,6 @@ def evaluate(
 def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
     """Return the eval sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.engine.plan import PlanError
-    from workbench.model.text import shorten, suggest_name
     from workbench.store.files import EVAL_SET_SUFFIX, derive_set_name
 
     def build_path(text: str) -> Path:
@@ -774,8 +764,6 @@ def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
     given = [("ENABLE", name) for name in _split_names(enable)] + [("DISABLE", name) for name in _split_names(disable)]
     if not given:
         return
-    from workbench.cli.console import message
-    from workbench.cli.shared_options import report_unknown_features
 
     for word, name in given:
         os.environ[f"ADK_{word}_{name}"] = "1"

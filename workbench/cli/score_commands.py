@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench import __version__
-from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, message, write_lines
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    LateCancel,
+    graceful_interrupt,
+    message,
+    write_document,
+    write_lines,
+)
 from workbench.cli.shared_options import (
     FILE,
     Execution,
@@ -31,6 +40,8 @@ from workbench.cli.shared_options import (
     recording_options,
     tool_options,
 )
+from workbench.model.text import one_line, pluralise
+from workbench.store.errors import make_os_error
 from workbench.store.files import is_pipe, real_path
 
 if TYPE_CHECKING:
@@ -163,7 +174,6 @@ def simulate(
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
     """
-    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions, select_scenarios
     from workbench.model.results import CaseStatus
@@ -194,7 +204,6 @@ def simulate(
 
 
 def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
-    from workbench.cli.console import message, write_document, write_lines
     from workbench.model.results import CaseStatus
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.report_formats import dump
@@ -214,7 +223,6 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
 
 def _format_event(event: RunEvent) -> Iterator[str]:
     from workbench.model.run_events import CaseStarted, InvocationFinished, UserSpoke
-    from workbench.model.text import one_line
     from workbench.report.run_report import answer_lines, user_lines
 
     match event:
@@ -229,9 +237,7 @@ def _format_event(event: RunEvent) -> Iterator[str]:
 
 def _save_conversations(run: Run, path: Path) -> None:
     """Add the finished conversations to an eval set. Raises StoreError."""
-    from workbench.cli.console import message
     from workbench.engine.chat_session import save_conversations
-    from workbench.model.text import pluralise
 
     cases = {planned.key: planned.case for planned in run.plan.cases if planned.case is not None}
     kept = save_conversations(path, run.results(), cases)
@@ -269,7 +275,6 @@ def sample_folder(path: Path | None, *, purpose: str = "demo") -> Path:
     An existing copy is not changed; a new version of the samples gets a new folder.
     """
     from workbench.cli.main import find_bundled_folder
-    from workbench.store.errors import make_os_error
 
     source = find_bundled_folder("sample_agents")
     if path is None:
@@ -403,7 +408,6 @@ def tour(*, restart: bool) -> int:
 
 def _tour_folder(*, restart: bool) -> Path:
     """Return the copy of the samples for the tour, with the layout for its begin if the tour has not begun."""
-    from workbench.store.errors import make_os_error
     from workbench.store.toml_files import Layouts
 
     folder = sample_folder(None, purpose="tour")

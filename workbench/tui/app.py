@@ -60,6 +60,7 @@ from workbench.tui.dialogs.dialogs import (
     wait_until_built,
 )
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
+from workbench.tui.external_editor import open_file
 from workbench.tui.keys import PLACES, KeyAction, KeyHolder, KeyPlace, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import RestingTimer, ScreenContext
@@ -529,8 +530,6 @@ class WorkbenchApp(KeyHolder, App[None]):
     @work(group="open_file", description="open setting")
     async def _open_setting(self, place: Sequence[str]) -> None:
         """Open the file that defines a setting at its line in the user's editor; else that of the project."""
-        from workbench.tui.external_editor import open_file  # seldom needed
-
         with report_errors(self._main):
             root, found = await self._backend.call(lambda workspace: (workspace.root, read_settings(workspace)))
             setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)

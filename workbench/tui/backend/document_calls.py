@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.engine.plan import Plan, PlanError
-from workbench.model.evalset import ConversationScenario, SessionInput
+from workbench.model.evalset import ConversationScenario, ScenarioRequest, SessionInput
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
+from workbench.simulation.users import UserOptions, check_scenario
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.case_reader import InvalidData, validate_data
+from workbench.store.evalsets.new_evalsets import insert_scenarios, refuse_older_format, to_scenario
+from workbench.store.json.json_path import format_place
+from workbench.store.project_discovery import NewSets
 from workbench.tui.backend.project_calls import (
     WorkspaceCall,
     find_row_problems,
@@ -214,8 +220,6 @@ def _is_legacy(document: EvalSetDocument) -> bool:
 
 
 def _name_key(document: EvalSetDocument) -> str:
-    from workbench.store.evalsets.case_frame import DocumentFormat
-
     return "eval_id" if document.format is DocumentFormat.CURRENT else "name"
 
 
@@ -394,8 +398,6 @@ def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> s
 
 
 def _is_current(document: EvalSetDocument) -> bool:
-    from workbench.store.evalsets.case_frame import DocumentFormat  # loaded after the screen appears
-
     return document.format is DocumentFormat.CURRENT
 
 
@@ -406,8 +408,6 @@ def _overlaps(one: Place, other: Place) -> bool:
 
 
 def _format_fault(place: Place, found: str, expected: str) -> str:
-    from workbench.store.json.json_path import format_place
-
     where = format_place(place)
     return f"{where}: found {found}, expected {expected}" if where else f"found {found}, expected {expected}"
 
@@ -623,8 +623,6 @@ def read_expected_turns(workspace: Workspace, case: CaseKey, turns: Sequence[Tur
 
 def read_set_facts(workspace: Workspace, eval_set: str) -> SetFacts:
     """Read the facts of a set that limit a new case. Raises StoreError."""
-    from workbench.store.evalsets.case_frame import DocumentFormat
-
     document = workspace.documents.document(eval_set)
     return SetFacts(
         eval_ids=frozenset(entry.eval_id for entry in document.entries),
@@ -642,8 +640,6 @@ def save_chat_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
 
 def find_new_sets(workspace: Workspace) -> NewSets:
     """Find where new eval sets belong."""
-    from workbench.store.project_discovery import NewSets
-
     return NewSets(workspace.project)
 
 
@@ -661,8 +657,6 @@ def start_generation(
 ) -> Generation:
     """Have a model write scenarios for an agent that the set does not have. Never uses cached replies."""
     from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
-    from workbench.model.evalset import ScenarioRequest
-    from workbench.store.evalsets.new_evalsets import refuse_older_format
 
     known: Sequence[ConversationScenario] = ()
     if eval_set is not None:
@@ -684,7 +678,6 @@ def add_scenarios(
 
     def add(document: EvalSetDocument) -> Sequence[str]:
         from workbench.agents.agent_sessions import read_adk_personas
-        from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
         data = [to_scenario(each) for each in scenarios]
         added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
@@ -701,10 +694,6 @@ def format_scenario(scenario: ConversationScenario) -> str:
 
 def check_scenario_text(text: str) -> str | None:
     """Describe why an edited text is not a valid scenario; None if it is valid."""
-    from workbench.simulation.users import UserOptions, check_scenario
-    from workbench.store.evalsets.case_reader import InvalidData
-    from workbench.store.json.json_path import format_place
-
     try:
         return check_scenario(parse_scenario(text), UserOptions(model=""))
     except json.JSONDecodeError as error:
@@ -716,6 +705,4 @@ def check_scenario_text(text: str) -> str | None:
 
 def parse_scenario(text: str) -> ConversationScenario:
     """Parse the scenario in a valid text."""
-    from workbench.store.evalsets.case_reader import validate_data
-
     return validate_data(ConversationScenario, json.loads(text))

@@ -13,14 +13,18 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.plan import PlanError, RunOptions, Selection, SetContext, complete_config, is_scripted
+from workbench.metrics.registry import prepare
+from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation, Quarantine
 from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import Target
+from workbench.model.target import AgentKind, Target
 from workbench.report.run_report import find_live_samples
+from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
+from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.quarantine import read_quarantines
 from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
 from workbench.store.history.history import History
@@ -148,8 +152,6 @@ def open_row(workspace: Workspace, edited: Edited, known: OpenedDocument | None)
 
 def find_row_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     """List the problems of the rows. Raises StoreError."""
-    from workbench.store.datasets.remote_data import is_address  # loaded after the screen appears
-
     path = None if is_address(eval_set) else Path(workspace.root / eval_set)
     return [
         SetProblem(
@@ -732,8 +734,6 @@ class _SetReader:
 
 
 def _find_judges(context: SetContext | None) -> tuple[str, ...]:
-    from workbench.engine.plan import is_scripted
-
     if context is None:
         return ()
     models = context.criteria.judge_models
@@ -745,12 +745,7 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
 
     Also None for recorded targets: their hashes need the recordings, which are not read here.
     """
-    from workbench.engine.plan import RunOptions, SetContext, complete_config
     from workbench.engine.planner import ToolPlanner
-    from workbench.metrics.registry import prepare
-    from workbench.model.criteria import default_config
-    from workbench.model.target import AgentKind
-    from workbench.store.evalsets.config_files import load_config
 
     target = workspace.project.targets.get(listed.target)
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)

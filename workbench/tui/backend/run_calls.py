@@ -13,13 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.history_recorder import ExpectedCases
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, select_scenarios
+from workbench.engine.plan_cost import build_prices, calculate_agent_cost, estimate_cost, is_costly
+from workbench.engine.run import Holds, make_verdict, summarise
+from workbench.metrics.registry import CaseFacts
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, ModelMode
+from workbench.report.comparison import compare_stored_runs
+from workbench.report.report_formats import write_report
+from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, build_report, reported_cases
+from workbench.report.text_report import explain_in_one_line
 from workbench.store.errors import IsDataset, StoreError
+from workbench.store.evalsets.config_files import ConfigDocument
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
@@ -33,6 +41,7 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.criteria_choice import CriteriaFile
 from workbench.tui.state.group_scores import (
     MOST_FAILING,
     MOST_WHOLE_RUNS,
@@ -98,8 +107,6 @@ class Runs:
         )
 
         def plan(workspace: Workspace) -> PlannedRun:
-            from workbench.engine.plan import select_scenarios
-            from workbench.engine.plan_cost import is_costly  # loads the metrics, so import it late
             from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
@@ -137,8 +144,6 @@ class Runs:
         """Start a planned run. Return it with its jobs."""
 
         def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
-            from workbench.engine.run import Holds
-
             run = workspace.start(planned.plan, holds=Holds.VERDICTS)
             return run, [job for job, _ in planned.plan.jobs]
 
@@ -196,8 +201,6 @@ class StartedJudging:
 
 def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
     """Plan to judge all repeats of the newest run of a case again. Raises PlanError and StoreError."""
-    from workbench.engine.plan_cost import estimate_cost  # loads the metrics, so import it late
-
     with workspace.history() as history:
         newest = history.list_executions(case, limit=1)
         for name in () if newest else workspace.find_former_names(history, [case]).get(case, ()):
@@ -274,8 +277,6 @@ class CriteriaFiles:
 
     async def read_facts(self, selections: Sequence[Selection]) -> CaseFacts:
         """Count the selected cases by the data that metrics need. Skip cases that cannot be read."""
-        from workbench.metrics.registry import CaseFacts
-
         total = CaseFacts()
         for selection in selections:
             start: int | None = 0
@@ -287,10 +288,6 @@ class CriteriaFiles:
     def _document(self, workspace: Workspace, eval_set: str) -> ConfigDocument:
         path = _get_config_path(workspace, eval_set)
         if path not in self._documents:
-            from workbench.store.evalsets.config_files import (
-                ConfigDocument,  # loaded after the screen appears
-            )
-
             self._documents[path] = ConfigDocument.open(path)
         return self._documents[path]
 
@@ -303,8 +300,6 @@ def _get_config_path(workspace: Workspace, eval_set: str) -> Path:
 
 
 def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
-    from workbench.tui.state.criteria_choice import CriteriaFile
-
     paths = {entry.relative: entry.config or entry.path.parent / CRITERIA_FILE for entry in workspace.project.eval_sets}
     selected = {path for name, path in paths.items() if name in set(eval_sets)}
     path = document.path
@@ -325,8 +320,6 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
     """
 
     def count(workspace: Workspace) -> tuple[CaseFacts, int | None]:
-        from workbench.metrics.registry import CaseFacts
-
         facts = CaseFacts()
         try:
             document = workspace.document(selection.eval_set)
@@ -351,8 +344,6 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
 
 def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
     """Count all selected rows of a dataset in one call."""
-    from workbench.metrics.registry import CaseFacts
-
     rows = workspace.recordings.read(selection.eval_set).cases
     wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
     return sum((CaseFacts.from_case(case) for case in wanted if case is not None), CaseFacts())
@@ -376,8 +367,6 @@ def export(
 
     `check_export_path` has accepted the path, whose ending says the format.
     """
-    from workbench.report.report_formats import write_report
-
     with workspace.history() as history:
         results = _results(history, jobs, run_id, earlier)
         report = _report(workspace, history, results, run_id)
@@ -399,9 +388,6 @@ def _results(
 
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
-    from workbench.engine.run import make_verdict, summarise
-    from workbench.report.run_report import RunReport, build_report, reported_cases
-
     cases = reported_cases(results, ExpectedCases(workspace.document))
     summary = summarise(map(make_verdict, results))
     if run_id is None:
@@ -622,9 +608,6 @@ def _explain(
     history: History, expected: ExpectedCases, cases: Sequence[CaseKey], earlier: EarlierVerdicts, _: Workspace
 ) -> dict[CaseKey, str]:
     """Explain in one line why each of these cases did not pass, by its first repeat that did not."""
-    from workbench.report.run_report import NOT_GOOD, ReportedCase
-    from workbench.report.text_report import explain_in_one_line
-
     some = {job: place for job, place in earlier.items() if job.case in cases}
     reasons = {}
     for case, results in read_current_results(history, cases, some).items():
@@ -640,8 +623,6 @@ def _price(
     history: History, cases: Sequence[CaseKey], earlier: EarlierVerdicts, workspace: Workspace
 ) -> dict[CaseKey, Decimal]:
     """Return what the models of the agent cost for each of these cases, of several repeats the mean, where known."""
-    from workbench.engine.plan_cost import build_prices, calculate_agent_cost  # loads the metrics, so import it late
-
     prices = build_prices(workspace.settings.judge)
     some = {job: place for job, place in earlier.items() if job.case in cases}
     dollars = {}
@@ -688,8 +669,6 @@ def _content_now(workspace: Workspace, key: CaseKey) -> CaseHashes | None:
 
 
 def _compare(history: History, before: str, after: str) -> RunComparison:
-    from workbench.report.comparison import compare_stored_runs
-
     with pause_gc():
         return compare_stored_runs(history, before, after)
 
@@ -701,8 +680,6 @@ def make_bisection(
 
     Raises PlanError and StoreError.
     """
-    from workbench.engine.plan import PlanError, RunOptions, Selection
-    from workbench.model.target import ModelMode
     from workbench.watch.bisection import Bisection, BisectOptions
 
     selection = Selection(eval_set=case.eval_set, cases=(case.eval_id,))

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.model.identity import CaseKey, JobKey
+from workbench.engine.plan import PlanError, RunOptions, Selection, set_quarantine
+from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, RunEvent
 from workbench.model.target import ModelMode
@@ -220,7 +220,6 @@ class Watch:
 
     def _find_reused(self, workspace: Workspace, made: DecisionsMade) -> list[ReusedVerdict]:
         """Return the current verdicts of jobs for which the screen shows others."""
-        from workbench.engine.plan import set_quarantine
         from workbench.watch.selector import get_verdict_key, read_results
 
         for job in made.requarantined:
@@ -385,7 +384,6 @@ class _Checker:
 
 def _is_known(reason: Reason) -> bool:
     """Return False for reasons to run a case again that do not make its verdict stale."""
-    from workbench.model.identity import DependencyKind
     from workbench.watch.selector import Why
 
     if reason.row is not None:

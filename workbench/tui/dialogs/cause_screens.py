@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from textual import on, work
 from textual.app import App, ComposeResult
 
+from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import BisectReport, BisectStep, Commit
 from workbench.store.errors import StoreError
@@ -130,7 +131,6 @@ class BisectScreen(ResultScreen[None]):
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def _search(self) -> None:
-        from workbench.engine.plan import PlanError  # imported here to keep the start fast
         from workbench.watch.commit_verdicts import BisectInterrupted
 
         loop = asyncio.get_running_loop()

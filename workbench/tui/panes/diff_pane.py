@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.engine.acceptance import AcceptanceRefused, Hunk, explain_refusal, find_hunks
+from workbench.engine.acceptance import Acceptance, AcceptanceRefused, Hunk, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.report.text_report import describe_difference
@@ -45,8 +45,6 @@ class HunkAcceptor:
 
         Return the reason if it was refused.
         """
-        from workbench.engine.acceptance import Acceptance
-
         wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole)
         label = f"accept {plural(len(hunks), 'difference')} of {result.case.eval_id}"
         eval_set = result.case.eval_set

@@ -17,7 +17,8 @@ from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, Sessio
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history
-from workbench.tui.state.history_state import CURRENT, ExecutionRows, GroupRuns
+from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.history_state import CURRENT, ComparedCases, ExecutionRows, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
 from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
@@ -207,7 +208,6 @@ class HistoryPane(Pane):
     async def _show_step(self, step: BisectStep) -> None:
         """Show what the selected case did in a commit, over the list of commits."""
         from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
-        from workbench.tui.state.diff_lines import DiffSource
 
         result = await asyncio.to_thread(step.samples[-1].read_result)
         if result is None or not result.execution.turns:
@@ -227,6 +227,5 @@ class HistoryPane(Pane):
             if comparison is not None:
                 # Imported here to keep the start fast.
                 from workbench.tui.dialogs.results_screen import ComparingScreen
-                from workbench.tui.state.history_state import ComparedCases
 
                 self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._select_case)

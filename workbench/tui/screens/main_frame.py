@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
-from workbench.tui.panes.scores_pane import DashboardPane
+from workbench.tui.panes.scores_pane import DashboardPane, ScoresPane
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
@@ -138,8 +138,6 @@ def _pane_class(tab: str) -> type[Pane]:  # imported when first opened, so that 
 
             return TracePane
         case "scores":
-            from workbench.tui.panes.scores_pane import ScoresPane
-
             return ScoresPane
         case "history":
             from workbench.tui.panes.history_pane import HistoryPane

@@ -21,7 +21,7 @@ from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunF
 from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import AskScreen
 from workbench.tui.screen_context import Controller, RunWanted, ScreenContext, background
-from workbench.tui.screens.plan_screen import PlanScreen
+from workbench.tui.screens.plan_screen import CriteriaScreen, PlanScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
@@ -222,8 +222,6 @@ class RunController(Controller):
     @background(group="criteria", exclusive=True)
     async def choose_criteria(self, selections: Sequence[Selection]) -> None:
         """Let the user choose the criteria of these cases, and run the cases if the user asks for that."""
-        from workbench.tui.screens.plan_screen import CriteriaScreen  # this import loads the metrics
-
         if not selections:
             say(self.widget, f"there is nothing to judge: {explain_empty_selection(self.state)}", severity="warning")
             return

@@ -14,9 +14,13 @@ from textual import work
 from textual.screen import Screen
 from textual.widget import Widget
 
+from workbench.engine.plan import PlanError
+from workbench.engine.set_files import insert_small_case, suggest_small_id
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.backend.run_calls import make_ablation, make_shrinker
 from workbench.tui.screen_context import Controller, DocumentsChanged, SaveWanted, ScreenContext, background
+from workbench.tui.state.case_filter import check_case_id
 from workbench.tui.state.project_state import find_obstacle
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.widgets.key_line import say
@@ -291,8 +295,6 @@ class SearchController(Controller, Generic[Steps, Engine]):
             self._ended.set()
 
     async def _search_and_say(self) -> None:
-        from workbench.engine.plan import PlanError
-
         steps, loop = self.steps, asyncio.get_running_loop()
         self.on_change()
 
@@ -357,8 +359,6 @@ class ShrinkController(SearchController["ShrinkSteps", "Shrinker"]):
         return ShrinkScreen(self, show_whole=self._show_whole)
 
     def _make_engine(self, workspace: Workspace, steps: ShrinkSteps) -> Shrinker:
-        from workbench.tui.backend.run_calls import make_shrinker
-
         return make_shrinker(
             workspace, steps.case, budget=steps.budget, criteria=steps.criteria, call=self.backend.call_from_thread
         )
@@ -386,9 +386,7 @@ class ShrinkController(SearchController["ShrinkSteps", "Shrinker"]):
 
     async def keep(self) -> None:
         """Ask for a name, and keep the smallest case as a case of the eval set."""
-        from workbench.engine.set_files import insert_small_case, suggest_small_id
         from workbench.tui.dialogs.dialogs import AskScreen
-        from workbench.tui.state.case_filter import check_case_id
 
         steps, found = self.steps, self.steps.smaller_case
         if found is None:
@@ -474,8 +472,6 @@ class AblationController(SearchController["AblationSteps", "Ablation"]):
         return AblationScreen(self, show_whole=self._show_whole)
 
     def _make_engine(self, workspace: Workspace, steps: AblationSteps) -> Ablation:
-        from workbench.tui.backend.run_calls import make_ablation
-
         return make_ablation(
             workspace,
             steps.case,

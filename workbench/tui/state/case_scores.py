@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from workbench.metrics.case_view import CaseView, JudgedCase
+from workbench.metrics.registry import known_metrics
 from workbench.model.evalset import EvalCase
 from workbench.model.results import (
     CaseResult,
@@ -197,8 +199,6 @@ def _choose_mark(score: float | None) -> tuple[str, Style]:
 @cache
 def find_metric_info(name: str) -> MetricInfo | None:
     """Find a metric whose name is, or begins, the name of a result; None for a custom metric."""
-    from workbench.metrics.registry import known_metrics  # keeps the start of the screen fast
-
     known = known_metrics()
     if name in known:
         return known[name]
@@ -449,7 +449,6 @@ def compare_dialects(metric: str, execution: Execution, case: EvalCase, *, is_ro
     info = find_metric_info(metric)
     if info is None or info.family != "trajectory" or not case.conversation:
         return
-    from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects  # keeps the start of the screen fast
 
     judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
