@@ -87,6 +87,13 @@ def write_document(text: str) -> None:
         drop_output()
 
 
+def write_record(record: object) -> None:
+    """Write a record to standard output as a JSON document."""
+    from workbench.report.report_formats import dump
+
+    write_document(dump(record, indent=2) + "\n")
+
+
 def has_reader() -> bool:
     """Return False if the reader of standard output is known to be gone."""
     if _dropped:
@@ -112,6 +119,11 @@ def drop_output() -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
+
+
+def is_interactive() -> bool:
+    """Return True if the user can be asked: standard input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def wants_colour(stream: object, *, plain: bool) -> bool:

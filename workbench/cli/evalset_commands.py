@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +21,11 @@ from workbench.cli.console import (
     WRONG,
     LateCancel,
     graceful_interrupt,
+    is_interactive,
     message,
     write_document,
     write_lines,
+    write_record,
 )
 from workbench.cli.shared_options import (
     FILE,
@@ -163,7 +164,7 @@ def generate_eval_cases(
     if dry_run:
         write_document(_format_scenarios(generated.scenarios))
         return 0
-    kept = generated.scenarios if yes or not _is_terminal() else _choose(generated.scenarios)
+    kept = generated.scenarios if yes or not is_interactive() else _choose(generated.scenarios)
     if not kept:
         message("no scenario chosen; nothing was written")
         return 0
@@ -289,10 +290,6 @@ def _get_path(option: object) -> Path | None:
 def _format_scenarios(scenarios: Sequence[ConversationScenario]) -> str:
     data = {"scenarios": [scenario.model_dump(mode="json", exclude_none=True) for scenario in scenarios]}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _choose(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
@@ -491,7 +488,7 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     read = read_dataset(dataset, columns=columns)
     found = look_through(read, tools=None if agent is None else _read_tools(agent, dataset))
     if report_format == "json":
-        write_document(_format_json(read, found))
+        write_record(_make_record(read, found))
     else:
         write_lines(redact(neutralise(_format_finding(read, finding))) for finding in found)
         rows = len({finding.row for finding in found if finding.row is not None})
@@ -563,16 +560,13 @@ def _format_finding(read: Dataset, finding: LintFinding) -> str:
     return f"{place}: {row}{finding.rule}: {finding.message}"
 
 
-def _format_json(read: Dataset, found: list[LintFinding]) -> str:
-    from workbench.report.report_formats import dump
-
-    record = {
+def _make_record(read: Dataset, found: list[LintFinding]) -> dict[str, Any]:
+    return {
         "schema_version": SCHEMA_VERSION,
         "dataset": shown_path(read.source),
         "rows": len(read.rows),
         "findings": [asdict(finding) for finding in found],
     }
-    return dump(record, indent=2) + "\n"
 
 
 # Remote datasets, checked by `workbench doctor --check`.

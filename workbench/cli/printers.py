@@ -141,6 +141,14 @@ def save_report(report: RunReport, report_format: str, output: Path, *, table_te
     return save_pieces([write_report(report, report_format)], report_format, output)
 
 
+def output_document(document: str, report_format: str, output: Path | None) -> bool:
+    """Write a document to a file, or to standard output if there is none or it fails. Return False if it fails."""
+    is_saved = output is not None and save_pieces([document], report_format, output)
+    if not is_saved:
+        write_document(document)
+    return is_saved or output is None
+
+
 def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:
     """As `save_report`, for a document in pieces.
 
@@ -401,6 +409,16 @@ class ProgressPrinter:
         with self._lock:
             self._clear()
             yield
+
+    def announce(self, text: str) -> None:
+        """Print a message on standard error, in place of the line."""
+        with self.pause():
+            message(text)
+
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print lines on standard output, which may be the same terminal."""
+        with self.pause():
+            write_lines(lines)
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(_INTERVAL):

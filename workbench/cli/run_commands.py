@@ -46,7 +46,6 @@ from workbench.cli.shared_options import (
     config_option,
     display_options,
     execution_options,
-    feature_options,
     is_file,
     judging_options,
     path_exists,
@@ -526,12 +525,8 @@ def _follow(
     started_at: datetime | None = None
     finished: RunFinished | None = None
 
-    def announce(text: str) -> None:
-        with progress.pause():
-            message(text)
-
     cancel = LateCancel()
-    with progress, graceful_interrupt(cancel, announce=announce):
+    with progress, graceful_interrupt(cancel, announce=progress.announce):
         run = start()
         cancel.connect(run.cancel)
         for events in run.iter_batches():
@@ -546,7 +541,7 @@ def _follow(
                     case RunFinished():
                         finished = event
                     case other:
-                        _show_progress(other, progress, announce)
+                        _show_progress(other, progress)
             if ended:  # written together: one by one takes longer than judging
                 with progress.pause():
                     printer.print_cases(ended)
@@ -558,11 +553,11 @@ def _follow(
     return run, report
 
 
-def _show_progress(event: RunEvent, progress: ProgressPrinter, announce: Callable[[str], None]) -> None:
+def _show_progress(event: RunEvent, progress: ProgressPrinter) -> None:
     """Show an event of a running case or of the whole run."""
     match event:
         case Notice():
-            announce(event.message)
+            progress.announce(event.message)
         case CaseStarted():
             progress.show_case(str(event.case))
         case AgentsImporting():
@@ -572,7 +567,7 @@ def _show_progress(event: RunEvent, progress: ProgressPrinter, announce: Callabl
         case QuotaWait():
             progress.show_wait(event.seconds)
             if not progress.is_shown:
-                announce(f"{event.model}: {quota_wait_text(event.seconds)}")
+                progress.announce(f"{event.model}: {quota_wait_text(event.seconds)}")
 
 
 class _CaseCollector:
@@ -647,7 +642,8 @@ def _list_rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
 @click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
 @case_option
 @adk_options
-@feature_options
+@click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable.")
+@click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable.")
 @execution_options
 @judging_options
 @recording_options

@@ -122,12 +122,24 @@ case_option: Option = click.option(
     help="Only this case; repeatable. ID#2 is the second case with the id.",
 )
 config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets instead of their own.")
+format_option: Option = click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+output_option: Option = click.option(
+    "--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output."
+)
+what_argument: Option = click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+verbose_option: Option = click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
 
 
 def case_options(command: Command) -> Command:
     """Add the arguments, `--case` and `--target`: which cases, and by which agent."""
     options: list[Option] = [
-        click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]..."),
+        what_argument,
         case_option,
         click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set."),
     ]
@@ -149,11 +161,7 @@ def display_options(command: Command) -> Command:
             help="File for the results; standard output then shows the verdict table.",
         ),
         click.option("--plain", is_flag=True, help="No colours, no progress line."),
-        click.option(
-            "--verbose",
-            is_flag=True,
-            help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
-        ),
+        verbose_option,
     ]
     return _add_options(options, command)
 
@@ -369,15 +377,6 @@ def adk_options(command: Command) -> Command:
             expose_value=False,
             help="Accepted for ADK's scripts: workbench writes no log.",
         ),
-    ]
-    return _add_options(options, command)
-
-
-def feature_options(command: Command) -> Command:
-    """Add `--enable_features`, `--disable_features`: switches of ADK, passed to agents in its variables."""
-    options: list[Option] = [
-        click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable."),
-        click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable."),
     ]
     return _add_options(options, command)
 

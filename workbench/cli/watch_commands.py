@@ -18,7 +18,7 @@ import click
 from pydantic import BaseModel
 
 from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, has_reader, message, write_document, write_lines
-from workbench.cli.printers import choose_format, save_pieces, stdout_style
+from workbench.cli.printers import choose_format, output_document, stdout_style
 from workbench.cli.shared_options import (
     Execution,
     build_command_line,
@@ -27,6 +27,9 @@ from workbench.cli.shared_options import (
     execution_options,
     judging_options,
     models_option,
+    output_option,
+    verbose_option,
+    what_argument,
 )
 from workbench.engine.plan import NoCases, RunOptions, set_quarantine
 from workbench.model.facts import pause_gc
@@ -106,11 +109,7 @@ _LOOK_FOR_READER = 1.0  # seconds
     help="Text, or one JSON object a line.",
 )
 @click.option("--plain", is_flag=True, help="No colours.")
-@click.option(
-    "--verbose",
-    is_flag=True,
-    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
-)
+@verbose_option
 def watch(
     *,
     what: tuple[str, ...],
@@ -649,14 +648,14 @@ _COVERAGE_FORMATS = ("text", "json", "markdown")
 
 
 @click.command()
-@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@what_argument
 @click.option(
     "--format",
     "report_format",
     type=click.Choice(_COVERAGE_FORMATS),
     help="Default: text, or the format that the name of --output ends with. markdown: for a comment on a pull request.",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@output_option
 @click.option("--all", "show_all", is_flag=True, help="Also list reached parts, and the cases that reach each.")
 def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path | None, show_all: bool) -> int:
     """Show which parts of agents and their code no case reaches.
@@ -689,9 +688,4 @@ def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path |
         document = coverage_markdown(measured)
     else:
         document = "\n".join(coverage_lines(measured, show_all=show_all)) + "\n"
-    if output is None:
-        write_document(document)
-    elif not save_pieces([document], chosen, output):
-        write_document(document)
-        return WRONG
-    return WRONG if plan.file_problems else 0
+    return 0 if output_document(document, chosen, output) and not plan.file_problems else WRONG
