@@ -247,6 +247,27 @@ class AskScreen(Dialog[str | None]):
             self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
 
 
+_LONGEST_NUMBER = 10  # digits
+
+
+async def ask_number(app: App[object], question: str, *, value: int, most: int, least: int = 1) -> int | None:
+    """Ask for a number. Return None if the user cancels."""
+
+    def check(text: str) -> str | None:
+        return explain_invalid_number(text, most=most, least=least)
+
+    answer = await app.push_screen_wait(AskScreen(question, value=str(value), check=check))
+    return None if answer is None else int(answer)
+
+
+def explain_invalid_number(text: str, *, most: int, least: int) -> str | None:
+    """Describe the problem of a typed number from `least` to `most`; None if it has none."""
+    number = text.strip()
+    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER and least <= int(number) <= most:
+        return None
+    return f"found {number[:20]!r}, expected a number from {least:,} to {most:,}"
+
+
 # Question with a list of choices.
 
 _DIGITS = "123456789"  # keys of the first choices that are listed, while nothing is typed

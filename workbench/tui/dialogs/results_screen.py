@@ -1,32 +1,37 @@
-"""Screens of results: the results table, and the comparison of two runs."""
+"""Screens of results: the results table, the comparison of two runs, and the commit that turned a case red."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 
+from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
+from workbench.report.bisect_report import BisectReport, BisectStep, Commit
 from workbench.store.errors import StoreError
-from workbench.tui.backend.run_calls import (
-    check_export_path,
-    export,
-    parse_export_path,
-)
-from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
+from workbench.tui.backend.run_calls import check_export_path, export, make_bisection, parse_export_path
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen, ask_number
 from workbench.tui.screen_context import ScreenContext
+from workbench.tui.state.case_status import Badge
+from workbench.tui.state.cause_search import COMMIT_SYMBOLS, UNSAVED_EDITS, BisectSteps, has_unsaved_edits
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
-from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
+from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
+
+if TYPE_CHECKING:
+    from workbench.watch.bisection import Bisection
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
 
@@ -309,3 +314,137 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self._cases = cases
         self.listed = FilteredRows(cases)
         self.filter_rows(self.query_one(FilterLine).text)
+
+
+# The search for the commit that turned a case red.
+
+_BISECT_LINES = 2
+_LONGEST_NAME = 24  # characters of a case in a question
+_MOST_REPEATS = 100
+_CLOCK_SECONDS = 1.0
+
+
+async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
+    """Ask how often each commit is executed at most. Return None if the user cancels."""
+    name = safe_line(case.name, width=_LONGEST_NAME)
+    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes)"
+    return await ask_number(app, question, value=1, most=_MOST_REPEATS)
+
+
+class BisectScreen(ResultScreen[None]):
+    """Searches as long as it is open."""
+
+    HELP: ClassVar[str] = (
+        "Looks for the commit that turned the case red, in a git worktree of its own: your files never change. A "
+        "commit in which everything that an earlier execution used is the same has that verdict, and nothing runs. "
+        "With several executions of each commit the most probable commit is found, for a case that fails sometimes. "
+        "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
+        "search; its verdicts so far are stored."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in COMMIT_SYMBOLS.items()),
+        Badge("▸", "the result", Style.STRONG),
+    )
+    PLACES = ("bisect",)
+
+    def __init__(
+        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[BisectStep], object]
+    ) -> None:
+        """Create the screen. `show_step` shows over it what the case did in a commit."""
+        super().__init__()
+        self._show_step = show_step
+        self._repeats = repeats
+        self._steps = BisectSteps(case)
+        self._case = case
+        self._screen_context = context
+        self._bisection: Bisection | None = None
+
+    def compose(self) -> ComposeResult:
+        for number in range(_BISECT_LINES):
+            yield StatusLine(id=f"bisect-{number}")
+        yield StatusLine(id="bisect-note")
+        yield RowsAndText()
+        yield KeyLine(enter="executions")
+
+    def on_mount(self) -> None:
+        note = self.query_one("#bisect-note", StatusLine)
+        note.display = has_unsaved_edits(self._screen_context.state, self._case)
+        note.show((StyledText(f" {UNSAVED_EDITS}", Style.WARNING),))
+        self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
+        self._search()
+
+    def on_unmount(self) -> None:
+        """Stop the search. Its thread removes the worktree."""
+        if self._bisection is not None:
+            self._bisection.cancel()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        step = self._steps.selected_step or self._steps.found_step
+        if step is not None and step.samples:
+            self._show_step(step)
+        elif len(self._steps):
+            say(self, "this commit has no verdict, so there is nothing to show", severity="warning")
+
+    @work(group="bisect", exclusive=True, description="bisect")
+    async def _search(self) -> None:
+        from workbench.watch.commit_verdicts import BisectInterrupted
+
+        loop = asyncio.get_running_loop()
+
+        def show(step: BisectStep) -> None:
+            with contextlib.suppress(RuntimeError):  # the screen was closed
+                loop.call_soon_threadsafe(self._add, step)
+
+        def announce(commit: Commit) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._announce, commit)
+
+        try:
+            self._bisection = await self._screen_context.backend.call(
+                lambda workspace: make_bisection(workspace, self._case, repeats=self._repeats, show=show)
+            )
+            self._bisection.announce = announce
+            self._finish(await asyncio.to_thread(self._bisection.run))
+        except (PlanError, StoreError) as error:
+            self._steps.problem = str(error)
+            self._show(from_top=True)
+        except BisectInterrupted:
+            return
+
+    def _add(self, step: BisectStep) -> None:
+        self._steps.add(step)
+        self._show(from_top=False)
+
+    def _announce(self, commit: Commit) -> None:
+        self._steps.announce(commit)
+        if self.is_attached:
+            self._show_head()
+
+    def _finish(self, report: BisectReport) -> None:
+        self._steps.finish(report)
+        self._show(from_top=True)
+
+    def _show_clock(self) -> None:
+        if self._steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._steps.header_lines()):
+            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+
+    def _show(self, *, from_top: bool) -> None:
+        if not self.is_attached:  # closed while the search was stopping
+            return
+        self._show_head()
+        body = self.query_one(RowsAndText)
+        if len(self._steps):
+            had_rows = body.query_one(RowList).has_focus
+            body.show(self._steps, from_top=from_top)
+            if not had_rows:
+                body.focus_first()
+        else:
+            looking = Paragraph.from_text("looking at the newest commit …", Style.MUTED)
+            body.show_text(self._steps.problem_blocks() or [looking])
+            body.focus_first()

@@ -133,7 +133,7 @@ class HistoryPane(Pane):
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def action_bisect(self) -> None:
-        from workbench.tui.dialogs.cause_screens import BisectScreen, ask_repeats  # keeps the start fast
+        from workbench.tui.dialogs.results_screen import BisectScreen, ask_repeats  # keeps the start fast
 
         case = self.context.state.selected_case
         repeats = None if case is None else await ask_repeats(self.app, case)

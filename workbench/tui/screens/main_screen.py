@@ -37,7 +37,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
-from workbench.tui.screens.screen_actions import AblationController, ScreenActions, ShrinkController
+from workbench.tui.screens.screen_actions import ScreenActions
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
@@ -103,8 +103,6 @@ class MainScreen(ScreenActions):
             wake=self._wake,
             find_visible_cases=self._find_visible_cases,
         )
-        self.shrinking = ShrinkController(self, context)
-        self.ablating = AblationController(self, context)
         self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
@@ -141,8 +139,8 @@ class MainScreen(ScreenActions):
 
     async def on_unmount(self) -> None:
         """End the watch, or the observation of files that replaces it, and the searches."""
-        self.shrinking.close()
-        self.ablating.close()
+        for search in self.searches.values():
+            search.close()
         await self._watching.shut_down()
         await self._verdicts.close()
 
@@ -171,9 +169,10 @@ class MainScreen(ScreenActions):
 
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
-        panes = self.query_one(Frame)
-        may_leave = await panes.may_leave() and await self._saver.may_leave() and await self.shrinking.may_leave()
-        return may_leave and await self.ablating.may_leave()
+        may_leave = await self.query_one(Frame).may_leave() and await self._saver.may_leave()
+        for search in self.searches.values():
+            may_leave = may_leave and await search.may_leave()
+        return may_leave
 
     # Refreshing: each method shows one part of the state.
 
@@ -517,7 +516,7 @@ class MainScreen(ScreenActions):
         case = await self.app.push_screen_wait(table)
         if case is not None and table.search:
             self.post_message(CaseWanted(case))
-            (self.shrinking if table.search == "shrink" else self.ablating).open(case)
+            self.open_search(table.search, case)
         elif case is not None:
             branched = table.branched_row
             wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
@@ -653,8 +652,8 @@ class MainScreen(ScreenActions):
         self._reader.reread_sets(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
         self._verdicts.check(message.eval_sets)
-        self.shrinking.on_sets_changed(message.eval_sets)
-        self.ablating.on_sets_changed(message.eval_sets)
+        for search in self.searches.values():
+            search.on_sets_changed(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
