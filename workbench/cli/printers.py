@@ -142,7 +142,7 @@ def save_report(report: RunReport, report_format: str, output: Path, *, table_te
 
 
 def output_document(document: str, report_format: str, output: Path | None) -> bool:
-    """Write a document to a file, or to standard output if there is none or it fails. Return False if it fails."""
+    """Write a document to a file, or to standard output without a file or if that fails. Return False if it fails."""
     is_saved = output is not None and save_pieces([document], report_format, output)
     if not is_saved:
         write_document(document)
@@ -411,7 +411,7 @@ class ProgressPrinter:
             yield
 
     def announce(self, text: str) -> None:
-        """Print a message on standard error, in place of the line."""
+        """Print a message on standard error instead of the line."""
         with self.pause():
             message(text)
 

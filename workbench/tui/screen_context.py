@@ -228,7 +228,7 @@ class Pane(KeyHolder, Vertical):
         return True
 
     def copyable(self) -> str | None:
-        """Return the text to copy, unescaped; None if there is none."""
+        """Return the text to copy, unescaped; None without a text."""
         return None
 
     def find_turn_at_cursor(self) -> int | None:

@@ -155,7 +155,7 @@ class ConflictScreen(Dialog[Decision | None]):
 
     @property
     def _both(self) -> bytes | None:
-        """Content of the automatic merge; None if there is none."""
+        """Content of the automatic merge; None without a merge."""
         merge = self._versions.merge if self._versions is not None else None
         return merge.content if merge is not None else None
 

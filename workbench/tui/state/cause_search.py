@@ -326,7 +326,7 @@ class SearchSteps(ListRows, Generic[Found]):
 
     @abstractmethod
     def describe_end(self) -> str:
-        """Describe the result in one line; empty as long as there is none."""
+        """Describe the result in one line; empty without a result."""
 
     @property
     @abstractmethod

@@ -61,7 +61,7 @@ from workbench.tui.state.text_layout import (
 )
 from workbench.tui.state.watch_state import SeenChange, WatchMode
 
-# Parts of the dashboard: sections of rows, some of which name a case.
+# Parts of the dashboard: sections of rows, which may name a case.
 
 _TWO_COLUMNS_FROM = 110  # cells
 _AIRY_FROM = 14  # lines from which there is room for the place of the set and for empty lines

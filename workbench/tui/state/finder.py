@@ -203,7 +203,7 @@ def _spread(word: str, name: str) -> list[int]:
 # Rows of a dialog that follow a typed text.
 
 
-_WIDE = 1_000  # cells of a row of which the text is searched
+_WIDE = 1_000  # cells of a row whose text is searched
 
 
 class FilteredRows(ListRows):
@@ -468,7 +468,7 @@ class Finder(ListRows):
         self._folded_details: dict[str, str] = {}
         self._pattern = FinderPattern("")
         self._found: dict[FinderKind, _Found] = {}
-        self._found_text: str | None = None  # of which `_found` is the result
+        self._found_text: str | None = None  # that `_found` belongs to
         self._steps: Iterator[None] = iter(())
         self._rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
         self._selected: Key | None = None  # item to select at the end of the search

@@ -118,7 +118,9 @@ class ProjectState:
     is_plan_waiting: bool = False  # a plan is shown when the user leaves the field or dialog that they use now
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
-    results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
+    results_elsewhere: dict[JobKey, str] = field(
+        default_factory=dict
+    )  # by the runs they are from; the watch has not seen them yet
     events_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
     _project_shown_at: tuple[RowKey | None] | None = None  # the selected row, if the project is shown in its place
     _hidden_runs: list[RunProgress] = field(default_factory=list)  # active runs that the run line does not show

@@ -168,7 +168,6 @@ class ShrinkSteps(SearchSteps[Shrunk]):
             yield from _describe_variant(step)
 
     def describe_end(self) -> str:
-        """Describe the result in one line; empty as long as there is none."""
         if self._problem:
             return self._problem
         if self._found is None:
@@ -483,7 +482,6 @@ class AblationSteps(SearchSteps[Ablated]):
         return cut_line(pieces, width)
 
     def describe_end(self) -> str:
-        """Describe the result in one line; empty as long as there is none."""
         if self._problem or self._found is None:
             return self._problem
         return self._summarise()
