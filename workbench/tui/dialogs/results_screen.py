@@ -48,13 +48,10 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
     )
     PLACES = ("table",)
 
-    def __init__(
-        self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
-    ) -> None:
-        """Create the table for the newest results in `scope`, or for the run with this id and title."""
+    def __init__(self, context: ScreenContext, *, scope: Scope | None = None, run_id: str | None = None) -> None:
+        """Create the table for the newest results in `scope`, or for the run with this id."""
         super().__init__()
         self._screen_context = context
-        self._run_title = title
         self._scope = scope
         self._run_id = run_id
         self._table = ResultTable()
@@ -240,7 +237,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             note = StyledText("   no case of it has run yet; r in the main screen runs it", Style.MUTED)
         elif not len(self._table):
             note = StyledText("   no row has these words; escape lists all", Style.MUTED)
-        title = self._scope.title if self._scope is not None else self._run_title
+        title = self._scope.title if self._scope is not None else f"run {safe_line(self._run_id or '')}"
         return self._table.format_title(title, note, self.size.width)
 
 
@@ -287,9 +284,6 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
     def action_toggle_flips(self) -> None:
         self._replace(ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips))
 
-    def action_swap(self) -> None:
-        self._swap()
-
     def show_rows(self) -> None:
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
@@ -301,7 +295,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
             body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
 
     @work(group="swap", exclusive=True)
-    async def _swap(self) -> None:
+    async def action_swap(self) -> None:
         comparison = self._cases.comparison
         with report_errors(self):
             swapped = await self._screen_context.backend.history.compare_runs(

@@ -209,10 +209,20 @@ class DiffView(Vertical):
         line.show(self.state.status(line.size.width))
 
 
+class DiffKeys(Widget):
+    """Base of panes and screens with a diff: the keys that all of them have."""
+
+    def action_step(self, by: int) -> None:
+        self.query_one(DiffView).step(by)
+
+    def action_cycle_level(self) -> None:
+        self.query_one(DiffView).cycle_level()
+
+
 # The whole diff: all texts in full, and all equal parts.
 
 
-class WholeScreen(Dialog[None]):
+class WholeScreen(Dialog[None], DiffKeys):
     """Shows one source without limits."""
 
     PLACES = ("whole",)
@@ -231,17 +241,11 @@ class WholeScreen(Dialog[None]):
         view.show(self._source, about=self)
         view.focus_lines()
 
-    def action_step(self, by: int) -> None:
-        self.query_one(DiffView).step(by)
-
-    def action_cycle_level(self) -> None:
-        self.query_one(DiffView).cycle_level()
-
 
 # The diff pane: the expected and the actual side; each difference can be accepted.
 
 
-class DiffPane(Pane):
+class DiffPane(Pane, DiffKeys):
     """Expected and actual side, for one repeat of a case."""
 
     TAB = "Diff"
@@ -304,9 +308,6 @@ class DiffPane(Pane):
         if not self.query_one(DiffView).step(by):
             way = "further" if by > 0 else "earlier"
             say(self, f"no {way} difference in this case; n and p go to other cases that did not pass")
-
-    def action_cycle_level(self) -> None:
-        self.query_one(DiffView).cycle_level()
 
     def action_open_whole(self) -> None:
         self.app.push_screen(WholeScreen(self.query_one(DiffView).state.source))

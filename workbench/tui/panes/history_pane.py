@@ -11,7 +11,7 @@ from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import BisectStep
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
-from workbench.store.history.history_queries import StoredJob, StoredRun
+from workbench.store.history.history_queries import StoredJob
 from workbench.tui.backend.run_calls import read_case_history
 from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import RowKey
@@ -127,9 +127,11 @@ class HistoryPane(Pane):
             say(self, "there is no earlier run to compare with; mark another one with m")
 
     def action_open_table(self) -> None:
+        from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
+
         run = self._shown.selected_run if self._shown is not None else None
         if run is not None:
-            self._open_table(run)
+            self.app.push_screen(TableScreen(self.context, run_id=run.run_id), self._select_case)
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def action_bisect(self) -> None:
@@ -139,12 +141,6 @@ class HistoryPane(Pane):
         repeats = None if case is None else await ask_repeats(self.app, case)
         if case is not None and repeats is not None:
             self.app.push_screen(BisectScreen(case, self.context, repeats=repeats, show_step=self._show_step))
-
-    def _open_table(self, run: StoredRun) -> None:
-        from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
-
-        screen = TableScreen(self.context, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
-        self.app.push_screen(screen, self._select_case)
 
     def _select_case(self, case: CaseKey | None) -> None:
         if case is not None:

@@ -85,9 +85,7 @@ class DashboardLines(ClickableLines, inherit_bindings=False):
         self._follow_cursor(otherwise=self.scroll_offset.y + by)
 
     def action_page(self, pages: int) -> None:
-        by = pages * max(self.scrollable_content_region.height - 1, 1)
-        self._dashboard.move(by)
-        self._follow_cursor(otherwise=self.scroll_offset.y + by)
+        self.action_move(pages * self.page_size)
 
     def action_first(self) -> None:
         self._dashboard.move_to(0)

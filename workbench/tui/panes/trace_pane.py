@@ -72,10 +72,10 @@ class DetailView(LinesView):
         self.select_line(self._at + 1)
 
     def action_page_up(self) -> None:
-        self.select_line(self._at - max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at - self.page_size)
 
     def action_page_down(self) -> None:
-        self.select_line(self._at + max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at + self.page_size)
 
     def action_scroll_home(self) -> None:
         self.select_line(0)

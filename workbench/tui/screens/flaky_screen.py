@@ -286,9 +286,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         elif row is not None:
             self._open_quarantined(row)
 
-    def action_quarantine(self) -> None:
-        self._toggle_quarantine()
-
     def _open_quarantined(self, row: QuarantinedCase) -> None:
         rows = (each for listed in self._screen_context.state.browser.sets for each in listed.cases or ())
         keys = (each.case for each in rows if each.case is not None and each.eval_set == row.eval_set)
@@ -350,7 +347,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
 
     @work(group="quarantine", exclusive=True, description="quarantine")
-    async def _toggle_quarantine(self) -> None:
+    async def action_quarantine(self) -> None:
+        """Begin or end the quarantine of the case under the cursor."""
         row, name = self._rows.selected, self._rows.selected_name
         if row is None or name is None:
             return

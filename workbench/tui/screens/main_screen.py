@@ -51,7 +51,6 @@ from workbench.tui.state.project_state import (
     leads_footer,
 )
 from workbench.tui.state.results_table import Scope
-from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList
@@ -359,10 +358,6 @@ class MainScreen(ScreenActions):
         if not self.is_refused("keep_conversation"):
             self._saver.keep_conversation(self.state.subject())
 
-    def action_generate(self) -> None:
-        if not self.is_refused("generate"):
-            self.generate()
-
     def action_plan_selected(self) -> None:
         place = self.state.selected_key
         self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), ask=True))
@@ -581,7 +576,7 @@ class MainScreen(ScreenActions):
         """Show the results of a stored run as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        self._open_table(TableScreen(self.screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
+        self._open_table(TableScreen(self.screen_context, run_id=run_id))
 
     # Messages of the panes.
 

@@ -17,7 +17,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
+from workbench.tui.panes.diff_pane import DiffKeys, DiffView, HunkAcceptor
 from workbench.tui.screen_context import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.diff_lines import DiffSource
@@ -49,7 +49,7 @@ def _in_order(step: Callable[[ReviewScreen], Awaitable[None]]) -> Callable[[Revi
     return start
 
 
-class ReviewScreen(Dialog[CaseKey | None]):
+class ReviewScreen(Dialog[CaseKey | None], DiffKeys):
     """Returns the case to edit; None if the review ended. `post` sends messages to the main screen."""
 
     HELP: ClassVar[str] = (
@@ -133,12 +133,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
             return
         self._walk.place = len(self._walk.keys)
         await self._show_case()
-
-    def action_step(self, by: int) -> None:
-        self.query_one(DiffView).step(by)
-
-    def action_cycle_level(self) -> None:
-        self.query_one(DiffView).cycle_level()
 
     @work(group="review", description="take")
     async def _take(self, step: Callable[[], Awaitable[None]]) -> None:

@@ -33,11 +33,11 @@ class ScreenActions(StyledScreen[None]):
         return bool(reason)
 
     @work(group="generate", exclusive=True)
-    async def generate(self) -> None:
-        """Generate scenarios for the selected set or agent with a model."""
+    async def action_generate(self) -> None:
         from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
 
-        await generate(self, self.screen_context, self.screen_context.state.browser.selected_row)
+        if not self.is_refused("generate"):
+            await generate(self, self.screen_context, self.screen_context.state.browser.selected_row)
 
     @work(group="coverage", exclusive=True)
     async def action_coverage(self) -> None:

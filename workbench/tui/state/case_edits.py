@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import PERSONAS
 from workbench.tui.state.call_line import NAME_KEYS, TypedCall, format_call, read_call, replace_call
@@ -23,23 +22,10 @@ from workbench.tui.state.case_outline import (
     spell_place,
 )
 
-# Edits as data. Each edit is one step of undo.
+if TYPE_CHECKING:
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-
-class Document(Protocol):
-    """The operations that an edit uses."""
-
-    def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None: ...
-
-    def insert_item(self, place: Place, index: int, value: Any, *, case: int | None = None) -> None: ...
-
-    def remove_value(self, place: Place, *, case: int | None = None) -> None: ...
-
-    def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None: ...
-
-    def rename_key(self, place: Place, key: str, *, case: int | None = None) -> None: ...
-
-    def step(self, label: str) -> AbstractContextManager[None]: ...
+# Edits as data. `apply` makes an edit in a case, or in the set itself, as one step of undo.
 
 
 class Impossible(Exception):
@@ -59,8 +45,7 @@ class SetValue:
         """The place for the cursor after the edit: the value, or the first item of a new list."""
         return (*self.place, 0) if self.is_first_item else self.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.set_value(self.place, self.value, case=case)
 
 
@@ -76,8 +61,7 @@ class InsertItem:
     def cursor_place(self) -> Place:
         return (*self.place, self.index)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.insert_item(self.place, self.index, self.value, case=case)
 
 
@@ -92,8 +76,7 @@ class RemoveValue:
         """The next item, else the parent."""
         return self.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.remove_value(self.place, case=case)
 
 
@@ -109,8 +92,7 @@ class MoveItem:
     def cursor_place(self) -> Place:
         return (*self.place, self.target)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.move_item(self.place, self.source, self.target, case=case)
 
 
@@ -126,8 +108,7 @@ class RenameKey:
         """The member under its new key."""
         return (*self.place[:-1], self.key)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.rename_key(self.place, self.key, case=case)
 
 
@@ -142,8 +123,7 @@ class ReplaceMember:
     def cursor_place(self) -> Place:
         return self.new.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         with document.step(f"{self.new.place[-1]} instead of {self.old[-1]}"):
             self.new.apply(document, case=case)
             document.remove_value(self.old, case=case)

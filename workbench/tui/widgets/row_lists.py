@@ -71,6 +71,11 @@ class DrawnView(KeyHolder, ScrollView, Generic[Key], can_focus=True, inherit_bin
             self._base = self.rich_style
         return self._base
 
+    @property
+    def page_size(self) -> int:
+        """Lines by which a page moves the cursor."""
+        return max(self.scrollable_content_region.height - 1, 1)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line; reuse the strip of a line with the same key."""
         key = self._keys[y] = self._make_key(y, self.scrollable_content_region.width)
@@ -320,11 +325,6 @@ class RowList(DrawnView[_RowKey]):
         """True if the cursor is drawn as that of the focused widget."""
         return self.has_focus
 
-    @property
-    def page_size(self) -> int:
-        """Rows by which a page moves the cursor."""
-        return max(self.scrollable_content_region.height - 1, 1)
-
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source`, with the cursor visible."""
         self._source = source
@@ -354,13 +354,16 @@ class RowList(DrawnView[_RowKey]):
         self.post_message(self.Moved(self, by))
 
     def action_page(self, pages: int) -> None:
-        self.post_message(self.Moved(self, pages * self.page_size))
+        self.action_move(pages * self.page_size)
 
     def action_first(self) -> None:
-        self.post_message(self.WentTo(self, 0))
+        self._go_to(0)
 
     def action_last(self) -> None:
-        self.post_message(self.WentTo(self, len(self._source) - 1))
+        self._go_to(len(self._source) - 1)
+
+    def _go_to(self, index: int) -> None:
+        self.post_message(self.WentTo(self, index))
 
     def action_enter(self) -> None:
         self.post_message(self.Entered(self))
@@ -493,14 +496,8 @@ class CaseList(RowList):
     def action_move(self, by: int) -> None:
         self._go(self.source.cursor + by)
 
-    def action_page(self, pages: int) -> None:
-        self._go(self.source.cursor + pages * self.page_size)
-
-    def action_first(self) -> None:
-        self._go(0)
-
-    def action_last(self) -> None:
-        self._go(len(self.source) - 1)
+    def _go_to(self, index: int) -> None:
+        self._go(index)
 
     def on_click(self, event: events.Click) -> None:
         """Fold or unfold a row by a click on its symbol; mark it by a click with ctrl."""
