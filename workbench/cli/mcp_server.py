@@ -268,7 +268,6 @@ class ProjectTools:
         return {"repeat": result.repeat + 1, "spans": steps, "left_out": max(0, len(spans) - offset - len(steps))}
 
     def compare(self, before: str, after: str) -> dict[str, Any]:
-        """Compare two runs."""
         record = comparison_record(compare_runs(self._workspace.root, before or None, after or None))
         cases = [each for each in record["cases"] if each["change"] not in ("same", "new", "gone")]
         return record | {"cases": cases[:_MOST_LISTED], "left_out": max(0, len(cases) - _MOST_LISTED)}

@@ -510,7 +510,6 @@ def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinish
 
 
 def name_row(case: PlannedCase, repeat: int) -> str:
-    """Return the name of the row of a planned case."""
     return case.key.name + (f" [{repeat + 1}]" if repeat else "")
 
 

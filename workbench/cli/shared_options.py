@@ -489,7 +489,6 @@ class NamedArgument:
 
     @property
     def path(self) -> Path:
-        """The name as a path."""
         return Path(self.name)
 
 

@@ -259,7 +259,6 @@ class WatchPrinter(ABC):
         self._repeated = RepeatedChanges()
 
     def show(self, event: WatchEvent) -> None:
-        """Print one event."""
         if isinstance(event, WatchRunEvent) and isinstance(event.event, QuotaWait):
             self._print(event.event)
         if isinstance(event, WatchRunStarted | WatchRunEvent | DecisionsMade) or (

@@ -136,7 +136,6 @@ class Controller:
 
     @property
     def app(self) -> App[object]:
-        """The application of the widget."""
         return self.widget.app
 
     def post_message(self, message: Message) -> None:

@@ -59,7 +59,6 @@ class TourPanel(Widget):
         self._lines: list[Line] = []
 
     def show(self, lines: list[Line]) -> None:
-        """Replace the lines."""
         if lines != self._lines:
             is_as_high = max(len(lines), _LEAST_HEIGHT) == self.size.height
             self._lines = lines

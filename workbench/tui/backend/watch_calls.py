@@ -158,7 +158,6 @@ class Watch:
         self._session.refresh_verdicts()
 
     async def close(self) -> None:
-        """End the watch and its runs."""
         if self._task is not None:
             if not self._task.done() and not self._task.cancelling():
                 self._task.cancel()

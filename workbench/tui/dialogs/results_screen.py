@@ -86,7 +86,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         return True
 
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
         message.steer(self._table)
         self.query_one(RowList).show(self._table)
 

@@ -418,7 +418,6 @@ class BrowserPane(FramedBox):
         self._after_move()
 
     def show(self) -> None:
-        """Draw the current list."""
         if self._end_hiding_filter():
             self.post_message(self.CursorMoved())
         self.write_on_border(format_border_title(self._browser), format_border_subtitle(self._browser))

@@ -166,7 +166,6 @@ class OutlineList(RowList):
             self.draw_changes()
 
     def show_view(self) -> None:
-        """Draw the current outline."""
         self._view.fit(self.scrollable_content_region.width)
         self.show(self._view)
 

@@ -265,7 +265,6 @@ class DiffPane(Pane, DiffKeys):
         yield DiffView(id="diff-view")
 
     def show(self, subject: Subject) -> None:
-        """Show the diff of the selected case."""
         self._subject = subject
         source = DiffSource(case=None, head=tuple(make_case_notes(subject)))
         if subject.loaded is not None or subject.pinned is not None:

@@ -49,14 +49,12 @@ class DetailView(LinesView):
         self._at = 0
 
     def show_detail(self, *, from_top: bool) -> None:
-        """Render the current detail."""
         if from_top:
             self._at = 0
         self.show(self._detail.render, from_top=from_top)
         self._put_cursor(self._at, in_sight=not from_top and self.has_focus)
 
     def select_line(self, line: int) -> None:
-        """Put the cursor on a line."""
         self._put_cursor(line, in_sight=True)
 
     def scroll_to_text(self, text: str) -> None:
@@ -408,7 +406,6 @@ class TracePane(Pane):
         self._show_all()
 
     def _show_match(self) -> None:
-        """Show the match in the selected step."""
         match = self._view.match_here()
         self._show_all()
         if match is not None and self._view.search is not None:

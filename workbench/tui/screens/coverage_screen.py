@@ -129,7 +129,6 @@ class CoverageTree(ListRows):
 
     @property
     def selected_row(self) -> _TreeRow | None:
-        """The row under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
     def toggle_fold(self) -> None:

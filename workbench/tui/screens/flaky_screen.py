@@ -125,7 +125,6 @@ class FlakyRows(ListRows):
 
     @property
     def selected(self) -> FlakyCase | QuarantinedCase | None:
-        """The row under the cursor."""
         return self.rows[self.cursor] if self.rows else None
 
     @property

@@ -190,7 +190,6 @@ class Drawer(FramedBox):
         return self._panes[name]
 
     def close(self) -> None:
-        """Close the open pane."""
         if self.pane is not None:
             self.pane.hide()
             self.pane.display = False

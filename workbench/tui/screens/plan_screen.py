@@ -227,7 +227,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self._show()
 
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
         if self._choice is not None:
             message.steer(self._choice)
             self._show()

@@ -253,7 +253,6 @@ class WatchController(Controller):
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a watch, paused or not."""
         return self.state.watch.is_active
 
     @property

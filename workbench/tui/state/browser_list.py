@@ -196,7 +196,6 @@ class Marks:
         return iter(self._marked)
 
     def add(self, keys: Collection[CaseKey]) -> None:
-        """Mark these cases too."""
         self._marked.update(dict.fromkeys(keys))
 
     def toggle(self, keys: Collection[CaseKey]) -> None:
@@ -318,7 +317,6 @@ class WordSearch:
 
 
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
-    """Make the searchable content of a case."""
     names = tuple(dict.fromkeys(_iterate_tool_names(case)))
     tools = tuple(dict.fromkeys(name.casefold() for name in names))
     text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _iterate_user_texts(case)), *tools))
@@ -447,7 +445,6 @@ class Freshness:
         self._compare(key)
 
     def end_watch(self) -> None:
-        """Record that the watch has ended."""
         self._is_watched = False
 
     def remove_cases(self, keys: Iterable[CaseKey]) -> None:

@@ -631,7 +631,6 @@ class Subject:
 
     @property
     def is_row(self) -> bool:
-        """True if it is a row of a dataset."""
         return (self.loaded is not None and self.loaded.is_row) or (self.result is not None and self.result.is_row)
 
     @property

@@ -527,7 +527,6 @@ class CaseScores(ListRows):
 
     @property
     def selected_metric(self) -> MetricResult | None:
-        """The metric under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
     def blocks(self) -> list[Block]:

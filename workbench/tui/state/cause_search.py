@@ -102,7 +102,6 @@ class BisectSteps(ListRows):
 
     @property
     def found_step(self) -> BisectStep | None:
-        """Commit that was found."""
         found = self._report.found if self._report is not None else None
         return None if found is None else self._steps.get(found.id)
 

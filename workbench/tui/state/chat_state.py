@@ -124,7 +124,6 @@ class ChatConversation:
         self._pending_messages.append(content)
 
     def apply(self, event: ChatEvent, *, now: float) -> None:
-        """Apply one event of the session."""
         if isinstance(event, TurnBegan):
             if self._pending_messages:
                 self._pending_messages.pop(0)
@@ -248,7 +247,6 @@ class PromptHistory:
         self._index, self._typed = len(self._prompts), ""
 
     def has(self, prompt: str) -> bool:
-        """Return True if the user has sent a prompt."""
         return prompt in self._prompts
 
     def show_previous(self, shown: str) -> str | None:

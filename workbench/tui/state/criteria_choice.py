@@ -102,7 +102,6 @@ class CriteriaChoice(CursorRows):
 
     @property
     def is_changed(self) -> bool:
-        """True if the choice differs from the file."""
         return self.config is not self._file
 
     @property
@@ -112,7 +111,6 @@ class CriteriaChoice(CursorRows):
 
     @property
     def selected_row(self) -> Row | None:
-        """Row under the cursor."""
         rows = self.rows
         return rows[self.cursor] if self.cursor < len(rows) else None
 
@@ -121,11 +119,9 @@ class CriteriaChoice(CursorRows):
         return find_info(metric, self._file)
 
     def find_custom(self, metric: str) -> CustomMetricFunction | None:
-        """Return a custom metric of the file."""
         return self._file.custom_metrics.get(metric)
 
     def is_on(self, metric: str) -> bool:
-        """True if cases are scored by it."""
         return metric in self._selected_metrics
 
     def get_criterion(self, metric: str) -> Criterion:
@@ -141,7 +137,6 @@ class CriteriaChoice(CursorRows):
         return sum(self.passes(metric, score, threshold) for score in scores), len(scores)
 
     def passes(self, metric: str, score: float, threshold: float) -> bool:
-        """Return True if a score passes with this threshold."""
         info = self.find_info(metric)
         return score <= threshold if info is not None and info.lower_is_better else score >= threshold
 
@@ -206,7 +201,6 @@ class CriteriaChoice(CursorRows):
         self._select_criteria(tuple(self._criteria.get(criterion.metric, criterion) for criterion in preset.criteria))
 
     def reset(self) -> None:
-        """Choose the criteria of the file."""
         self._criteria.clear()
         self._select_criteria(self._file.criteria)
 
@@ -660,7 +654,6 @@ class GeneratedScenarios(MarkedRows):
 
     @property
     def selected_scenario(self) -> ConversationScenario:
-        """Scenario under the cursor."""
         return self._scenarios[self.cursor]
 
     @property

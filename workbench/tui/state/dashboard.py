@@ -152,7 +152,6 @@ class Dashboard:
             self._selected = spot.section, spot.case
 
     def move_to_last(self) -> None:
-        """Move the cursor to the last case."""
         self.move_to(len(self._spots) - 1)
 
     def find_case(self, line: int, cell: int) -> CaseKey | None:
@@ -636,7 +635,6 @@ def _find_passed_band(share: float, place: float) -> Style | None:
 
 
 def list_sets_of(state: ProjectState, key: GroupKey) -> list[ListedSet]:
-    """List the eval sets of a group."""
     target, eval_set = key
     return [listed for listed in state.browser.list_sets(target) if eval_set in ("", listed.relative)]
 

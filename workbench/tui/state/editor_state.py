@@ -182,7 +182,6 @@ def read(text: str, form: TextForm) -> Any:
 
 
 def format_value(value: Any, form: TextForm) -> str:
-    """Return the text to type for a value."""
     if value is ABSENT:
         return ""
     if form is TextForm.TEXT:
@@ -471,7 +470,6 @@ class Drafts:
         return len(self._drafts.get(edited, {}))
 
     def list_drafts(self, edited: Edited) -> Sequence[Draft]:
-        """Return the drafts of a case or set."""
         return list(self._drafts.get(edited, {}).values())
 
 
@@ -503,7 +501,6 @@ class CaseEditor:
 
     @property
     def typing(self) -> Draft | None:
-        """The draft that is being typed."""
         return self._typing
 
     @typing.setter

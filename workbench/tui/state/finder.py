@@ -478,7 +478,6 @@ class Finder(ListRows):
 
     @property
     def selected_item(self) -> Item | None:
-        """Item under the cursor."""
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
         return row if isinstance(row, Item) else None
 
@@ -519,7 +518,6 @@ class Finder(ListRows):
         return all(time.perf_counter() < until for _ in self._steps)
 
     def finish(self) -> None:
-        """Search to the end."""
         for _ in self._steps:
             pass
 
@@ -568,7 +566,6 @@ class Finder(ListRows):
         self._list()
 
     def _rank(self, group: Group, places: Sequence[int], ranked: Sequence[list[int]], indexes: list[int]) -> None:
-        """Rank some items of a group."""
         folded, details, rank = self._folded.setdefault(group.kind, []), self._folded_details, self._pattern.rank
         names = fold(group.kind.value).split() if group.kind in _NAMED_KINDS else ()
         others = [word for word in self._pattern.words if not any(name.startswith(word) for name in names)]

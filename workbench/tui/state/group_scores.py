@@ -183,7 +183,6 @@ class ScoreCollector:
                     self._tokens.setdefault(job.case, []).append(used)
 
     def summarize(self) -> GroupSummary:
-        """Summarize all scores that were added."""
         found = [one.summarize() for one in self._metrics.values()]
         return GroupSummary(
             self._statuses,
@@ -323,7 +322,6 @@ class GroupScores(ListRows):
 
     @property
     def selected_case(self) -> WorstCase | None:
-        """Case under the cursor."""
         return self._rows[self.cursor].worst if self._rows else None
 
     def toggle(self) -> None:

@@ -400,12 +400,10 @@ class ExecutionRows(ListRows):
 
     @property
     def selected_job(self) -> StoredJob | None:
-        """Execution under the cursor."""
         return self.history.executions[self.cursor].job if self.history.executions else None
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """Run of the execution under the cursor."""
         return None if self.selected_job is None else self.history.runs[self.selected_job.run_id]
 
     @property
@@ -594,7 +592,6 @@ class GroupRuns(ListRows):
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """Run under the cursor."""
         return self.parts[self.cursor].run if self.parts else None
 
     @property
@@ -603,7 +600,6 @@ class GroupRuns(ListRows):
         return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
 
     def sort_runs(self, *run_ids: str) -> list[str]:
-        """Sort runs from old to new."""
         newest_first = [part.run.run_id for part in self.parts]
         return sorted(run_ids, key=newest_first.index, reverse=True)
 

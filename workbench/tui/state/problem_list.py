@@ -129,12 +129,10 @@ class Problems(ListRows):
 
     @property
     def selected_problem(self) -> ListedProblem | None:
-        """Problem under the cursor."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     @property
     def selected_message(self) -> LoggedMessage | None:
-        """Message under the cursor."""
         index = self.cursor - len(self._rows) - 1
         return self._messages[index] if 0 <= index < len(self._messages) else None
 
@@ -176,7 +174,6 @@ class Problems(ListRows):
             self._rebuild_rows()
 
     def keep_only_sets(self, eval_sets: Iterable[str]) -> None:
-        """Remove the problems of all other sets."""
         remaining = set(eval_sets)
         self._by_set = {name: listed for name, listed in self._by_set.items() if name in remaining}
         self._rebuild_rows()
@@ -194,7 +191,6 @@ class Problems(ListRows):
         )
 
     def clear_run_problems(self) -> None:
-        """Remove the problems of earlier runs."""
         self._set_source(ProblemSource.RUN, [])
 
     def add_run_problem(self, message: str, *, warning: bool) -> None:
@@ -359,7 +355,6 @@ class RecoveryList(ListRows):
 
     @property
     def selected_edits(self) -> FoundEdits | None:
-        """Edits under the cursor."""
         return self.found[self.cursor] if self.found else None
 
     def remove_selected(self) -> None:

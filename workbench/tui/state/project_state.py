@@ -147,7 +147,6 @@ class ProjectState:
 
     @property
     def selected_case(self) -> CaseKey | None:
-        """Case under the cursor."""
         row = self.browser.selected_row
         return row.case if row is not None else None
 
@@ -187,7 +186,6 @@ class ProjectState:
 
     @property
     def has_agents(self) -> bool:
-        """True if an eval set has an agent."""
         return any(listed.target for listed in self.browser.file_sets)
 
     @property

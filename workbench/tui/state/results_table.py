@@ -417,7 +417,6 @@ class Scope:
 
     @property
     def title(self) -> str:
-        """Name of the scope, safe to show."""
         if self.target is None:
             return "everything"
         return safe_line(self.eval_set or self.target or "sets without an agent")
@@ -484,7 +483,6 @@ class ResultTable(ListRows):
 
     @property
     def selected_row(self) -> TableRow | None:
-        """Row under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
     @property
@@ -549,7 +547,6 @@ class ResultTable(ListRows):
         self._apply_order(selected)
 
     def move_column(self, by: int) -> None:
-        """Move the cursor to another column."""
         self.column = min(max(self.column + by, 0), len(self.columns) - 1)
 
     def sort(self) -> None:

@@ -199,7 +199,6 @@ def _describe_judge(judge: JudgeCost) -> Iterator[Block]:
 
 
 def _format_limits(plan: Plan) -> str | None:
-    """Format the limits of calls to models."""
     limits = plan.limits
     calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
     money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"

@@ -241,7 +241,6 @@ class RunJobs:
         return heapq.nlargest(count, ran, key=lambda job: job.seconds)
 
     def get_finished(self, key: JobKey) -> FinishedJob | None:
-        """Return a finished job; None if it has not finished."""
         return self._finished.get(key)
 
     def find_unfinished(self, cases: Collection[CaseKey]) -> Sequence[JobKey]:
@@ -265,7 +264,6 @@ class RunJobs:
             self.waiting.clear()
 
     def add_waiting(self, keys: Iterable[JobKey]) -> None:
-        """Add jobs that wait for their start."""
         self.waiting.update(dict.fromkeys(keys))
 
     def requeue(self, key: JobKey) -> None:
@@ -552,7 +550,6 @@ class RunRows(ListRows):
 
     @property
     def selected_failures(self) -> Sequence[JobKey]:
-        """Jobs of the selected group of failures."""
         entry = self._find_entry(self.cursor)[1]
         return tuple(entry.jobs) if isinstance(entry, FailureGroup) else ()
 
@@ -576,7 +573,6 @@ class RunRows(ListRows):
         self._restore_cursor()
 
     def move(self, by: int) -> None:
-        """Move the cursor by a number of rows."""
         self.move_to(self.cursor + by)
 
     def move_to(self, index: int) -> None:
@@ -629,7 +625,6 @@ class RunRows(ListRows):
         )
 
     def _find_entry(self, index: int) -> tuple[str, Entry | None]:
-        """Return the section and the row with this index."""
         for section in self._sections:
             if index == 0:
                 return section.name, _Heading(section.heading)

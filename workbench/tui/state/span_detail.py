@@ -381,7 +381,6 @@ class SpanDetail:
         return not same
 
     def choose(self, tab: DetailTab, view: TraceView) -> None:
-        """Open a tab."""
         self.tab = tab
         self._make(view)
 

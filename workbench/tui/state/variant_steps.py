@@ -376,7 +376,6 @@ class AblationSteps(SearchSteps[Ablated]):
         super().begin(is_continued=is_continued)
 
     def set_parts(self, blocks: Sequence[InstructionBlock]) -> None:
-        """Show the instructions."""
         if not self._rows:
             self._rows = list(_list_rows(blocks))
 

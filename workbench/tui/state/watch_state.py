@@ -212,7 +212,6 @@ class WatchState:
 
     @property
     def stale(self) -> int:
-        """The number of stale jobs."""
         return len(self._stale)
 
     def start(self) -> None:
@@ -220,11 +219,9 @@ class WatchState:
         self.mode, self.failure, self.scan_reason, self._reused = WatchMode.STARTING, "", "", 0
 
     def pause(self) -> None:
-        """Note that the user paused the watch."""
         self.mode, self._reused = WatchMode.PAUSED, 0
 
     def resume(self) -> None:
-        """Note that the user resumed the watch."""
         self.mode, self.pending = WatchMode.ON, ()
 
     def end(self, failure: str = "") -> None:
@@ -434,7 +431,6 @@ class WatchRows(ListRows):
 
     @property
     def selected_case(self) -> CaseKey | None:
-        """The case of the row under the cursor."""
         entry = self._selected_entry
         return entry.job.case if entry is not None and entry.job is not None else None
 
@@ -453,7 +449,6 @@ class WatchRows(ListRows):
         super().move_to(self._find_index(selected) if self._is_moved else 0)
 
     def move(self, by: int) -> None:
-        """Move the cursor by this many rows."""
         super().move(by)
         self._note_position()
 

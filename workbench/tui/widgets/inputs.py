@@ -114,12 +114,10 @@ class FilterLine(Vertical):
         return self.query_one(FilterInput).value
 
     def open(self) -> None:
-        """Show and focus the input."""
         self.display = True
         self.query_one(FilterInput).focus()
 
     def write(self, text: str) -> None:
-        """Replace the text of the filter."""
         self.display = bool(text)
         field = self.query_one(FilterInput)
         field.value, field.cursor_position = text, len(text)
@@ -391,7 +389,6 @@ class EditorBox(Vertical):
         yield Static(id="editor-notes")
 
     def show(self, draft: Draft) -> None:
-        """Show a draft for editing."""
         self._least_lines = 1 if draft.is_one_line else _LEAST_LINES
         is_call = draft.slot.input is ValueInput.CALL
         keys = "   tab completes, enter applies" if is_call else "   enter applies"
@@ -495,7 +492,6 @@ class EditorBox(Vertical):
         ]
 
     def focus_text(self) -> None:
-        """Put the focus on the text field."""
         self.query_one(TypedText).focus()
 
     @property

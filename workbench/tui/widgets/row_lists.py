@@ -191,7 +191,6 @@ class StyledScreen(KeyHolder, Screen[Result]):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
-        """Forget the earlier styles."""
         super().notify_style_update()
         self._text_styles.clear()
 
@@ -317,7 +316,6 @@ class RowList(DrawnView[_RowKey]):
 
     @property
     def source(self) -> RowSource:
-        """Rows of the list."""
         return self._source
 
     @property
@@ -751,7 +749,6 @@ class RowsAndText(Vertical):
 
     @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor of the rows."""
         message.stop()
         if self._rows is not None:
             message.steer(self._rows)
