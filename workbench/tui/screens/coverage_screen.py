@@ -262,7 +262,7 @@ class CoverageTree(ListRows):
                 for part in parts
             )
             text = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-            yield Paragraph((StyledText(f"{KIND_NAMES[kind]}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
+            yield Paragraph.from_fact(KIND_NAMES[kind], text, indent=2)
         targets = {*section.targets}
         of_section = replace(
             self.coverage,

@@ -214,11 +214,7 @@ def describe_metric(name: str) -> list[Block]:
     facts = [("judges", info.purpose), ("use it", info.when), ("range", format_range(info))]
     if info.needs_reference:
         facts.append(("needs", "expectations of the case"))
-    return [
-        Paragraph((StyledText(f"{key}  ", Style.KEY), StyledText(safe(text))), indent=2, hang=2)
-        for key, text in facts
-        if text
-    ]
+    return [Paragraph.from_fact(key, safe(text), indent=2) for key, text in facts if text]
 
 
 def format_range(info: MetricInfo) -> str:
@@ -256,7 +252,7 @@ def _format_members(value: Any, *, indent: int) -> Iterator[Block]:
             yield from _format_members(member, indent=indent + 2)
         else:
             shown = REDACTED if isinstance(member, str) and is_secret_key(name) else _format_text(member)
-            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(shown)), indent=indent, hang=2)
+            yield Paragraph.from_fact(name, shown, indent=indent)
 
 
 def _format_text(value: Any) -> str:
@@ -360,7 +356,7 @@ def describe_result(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iter
         yield Paragraph.from_text(picture, badge.style, indent=2)
     for name, text in (("why", metric.reason), ("hint", metric.hint)):
         if text:
-            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
+            yield Paragraph.from_fact(name, safe(redact(text)), indent=2)
     yield from _describe_turns(metric)
     yield from describe_judgements(metric)
     if len(repeats) > 1:

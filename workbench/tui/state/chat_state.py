@@ -361,19 +361,14 @@ def describe_new_chat(chat: TargetChat, case: EvalCase | None) -> Iterator[Block
     )
     yield BLANK
     given = chat.session_input
-    yield _format_fact("app", given.app_name or "named like the agent")
-    yield _format_fact("user", given.user_id or "the default one")
-    yield _format_fact(
-        "state", redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
-    )
+    state = redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
+    facts = ("app", given.app_name or "named like the agent"), ("user", given.user_id or "the default one")
+    for name, value in (*facts, ("state", state)):
+        yield Paragraph.from_fact(name, safe(value), column=7)
     yield Paragraph.from_text("· f2 changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
         yield Paragraph.from_text(f"· ctrl+l sends the {turns} of {safe_line(case.eval_id)} first", Style.MUTED)
-
-
-def _format_fact(name: str, value: str) -> Paragraph:
-    return Paragraph((StyledText(f"{name:<7}", Style.KEY), StyledText(safe(value))), hang=7)
 
 
 # Saving a chat as an eval case: locations, and the id of the case.

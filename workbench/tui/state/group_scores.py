@@ -419,7 +419,7 @@ def _describe_numbers(metric: GroupMetric) -> list[Block]:
         facts.append(("errors", f"{metric.errors:,}"))
     if metric.unsure:
         facts.append(("unsure", f"{metric.unsure:,}, on which the samples of the judge disagree"))
-    return [Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(value)), indent=2) for name, value in facts]
+    return [Paragraph.from_fact(name, value, indent=2) for name, value in facts]
 
 
 def _draw_histogram(metric: GroupMetric) -> list[Block]:

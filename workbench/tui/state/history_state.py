@@ -216,7 +216,7 @@ class ComparedCases(ListRows):
         for name, test in self.comparison.metrics.items():
             change = format_score_change(test.before, test.after, metric=name)
             numbers = f"{change}, {plural(test.cases, 'case')}: {explain_scores(test, name)}"
-            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2)
+            yield Paragraph.from_fact(safe_line(name), numbers, indent=2)
 
 
 def _describe_case(case: ComparedCase) -> Iterator[Block]:
@@ -238,11 +238,10 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
         style = Style.WARNING if score.name in changed else Style.TEXT
-        name = StyledText(f"{safe_line(score.name)}  ", Style.KEY)
-        yield Paragraph((name, StyledText(score_change_text(score), style)), indent=2, hang=2)
+        yield Paragraph.from_fact(safe_line(score.name), score_change_text(score), style, indent=2)
     if case.before is not None and case.after is not None:
         times = f"{format_time_taken(case.before.agent_seconds)} → {format_time_taken(case.after.agent_seconds)}"
-        yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
+        yield Paragraph.from_fact("duration", times, indent=2)
 
 
 def _format_verdict(verdict: RunVerdict | None, width: int) -> tuple[StyledText, ...]:
@@ -303,8 +302,7 @@ def describe_criteria(config: EvalConfig | None, of: str) -> Iterator[Block]:
         hang=2,
     )
     for criterion in config.criteria:
-        name = StyledText(f"{safe_line(criterion.metric)}  ", Style.KEY)
-        yield Paragraph((name, StyledText(threshold_text(criterion))), indent=2, hang=2)
+        yield Paragraph.from_fact(safe_line(criterion.metric), threshold_text(criterion), indent=2)
         yield from format_value(criterion.options, indent=4)
 
 
@@ -437,9 +435,7 @@ class ExecutionRows(ListRows):
             stale = StyledText(f", which is stale {STALE.symbol}", STALE.style) if self.is_stale else StyledText("")
             blocks.append(Paragraph((StyledText(current, Style.KEY), stale), indent=2, hang=2))
         if run.command:
-            blocks.append(
-                Paragraph((StyledText("command  ", Style.KEY), StyledText(safe(redact(run.command)))), indent=2, hang=2)
-            )
+            blocks.append(Paragraph.from_fact("command", safe(redact(run.command)), indent=2))
         if job.failure is not None:
             failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
@@ -616,11 +612,7 @@ class GroupRuns(ListRows):
         facts = [("result", f"{counts}{whole}{took}"), ("command", run.command)]
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
-        blocks += [
-            Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
-            for name, text in facts
-            if text
-        ]
+        blocks += [Paragraph.from_fact(name, safe(redact(text)), indent=2) for name, text in facts if text]
         return [*blocks, *self._describe_means(run), *self._describe_criteria(run), *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
@@ -645,7 +637,7 @@ class GroupRuns(ListRows):
                 " (95 % {} to {})".format(*(format_measured(name, bound) for bound in interval)) if interval else ""
             )
             text = f"{format_measured(name, mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
-            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
+            yield Paragraph.from_fact(safe_line(name), text, indent=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
         """Describe the criteria of its sets, without duplicates."""

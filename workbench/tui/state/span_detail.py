@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
@@ -352,7 +353,7 @@ _ANSWERED = {
     "model": "a model answered",
     "replayed": "a recorded call was replayed",
 }
-_LABEL = 12  # cells of the name of a fact
+_fact = partial(Paragraph.from_fact, column=12)  # cells of the name
 
 
 class SpanDetail:
@@ -578,7 +579,3 @@ def _usage(turn: TurnNode) -> Iterator[Block]:
         usage_texts = [f"{name} {count:,}" for name, count in usage if count is not None and name != "total"]
         if usage_texts:
             yield _fact("", " · ".join(usage_texts).replace("_", " "), Style.MUTED)
-
-
-def _fact(name: str, text: str, style: Style = Style.TEXT) -> Paragraph:
-    return Paragraph((StyledText(f"{name:<{_LABEL}}", Style.KEY), StyledText(text, style)), hang=_LABEL)

@@ -97,6 +97,14 @@ class Paragraph:
         """Make a paragraph of one style. `text` must be safe."""
         return cls((StyledText(text, style),), indent, hang)
 
+    @classmethod
+    def from_fact(
+        cls, name: str, text: str, style: Style = Style.TEXT, *, indent: int = 0, column: int = 0
+    ) -> Paragraph:
+        """Make a paragraph of a name and a text, which must be safe. With a `column`, the text begins at this cell."""
+        lead = StyledText(f"{name:<{column}}" if column else f"{name}  ", Style.KEY)
+        return cls((lead, StyledText(text, style)), indent, column or 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
