@@ -278,7 +278,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_restore(self) -> None:
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         with report_errors(self):
@@ -289,7 +289,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_look(self) -> None:
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         with report_errors(self):
@@ -301,7 +301,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_discard(self) -> None:
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         question = f"Discard the unsaved edits of {safe_line(selected.eval_set)}? This cannot be undone."

@@ -34,8 +34,8 @@ from workbench.tui.state.finder import FilteredRows, FinderPattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     MarkedRows,
     Paragraph,
     Style,
@@ -148,7 +148,7 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
 # Rows to mark, with the details of the one under the cursor.
 
 
-Rows = TypeVar("Rows", bound=MarkedRows)
+Rows = TypeVar("Rows", bound=MarkedRows[Any])
 
 
 class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
@@ -274,21 +274,18 @@ _DIGITS = "123456789"  # keys of the first choices that are listed, while nothin
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
-class _Choices(ListRows):
+class _Choices(ItemRows[str]):
     """Rows with one choice each."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
-        self._choices = choices
+        self.rows = choices
         self.cursor = cursor
         self.has_digits = True
-
-    def __len__(self) -> int:
-        return len(self._choices)
 
     def line(self, index: int, width: int) -> Line:
         """Return the row of a choice, cut to `width` cells."""
         digit = (_DIGITS[index : index + 1] if self.has_digits else "") or " "
-        return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self._choices[index], width=max(width - 4, 1)))
+        return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self.rows[index], width=max(width - 4, 1)))
 
 
 class ChooseScreen(Dialog[int | None], Filtering):

@@ -304,8 +304,8 @@ class ScoresPane(Pane):
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
         shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, notes=self._notes)
         is_same = self._case is not None and self._results[0].case == result.case
-        if self._case is not None and self._case.selected_metric is not None:
-            shown.select(self._case.selected_metric.name)
+        if self._case is not None and self._case.selected_row is not None:
+            shown.select(self._case.selected_row.name)
         self._case, self._results, self._held_against = shown, (result, *repeats), subject.case
         if len(shown):
             self.query_one(RowsAndText).show(shown, from_top=not is_same)

@@ -262,7 +262,7 @@ class TracePane(Pane):
         return self._detail.copyable() if self._detail_view.has_focus else self._detail.copyable_row()
 
     def find_turn_at_cursor(self) -> int | None:
-        row = self._view.selection
+        row = self._view.selected_row
         return None if row is None or self._absence is not None else row.key.turn
 
     def on_resize(self, event: events.Resize) -> None:

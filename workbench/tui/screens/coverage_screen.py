@@ -42,8 +42,8 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -112,7 +112,7 @@ class _TreeRow:
         return self.section.title, self.kind, part.name if part else "", part.place if part else ""
 
 
-class CoverageTree(ListRows):
+class CoverageTree(ItemRows[_TreeRow]):
     """Rows of a coverage. Sections are unfolded at first. With `only_gaps`, parts that a case reaches are left out."""
 
     def __init__(self, coverage: Coverage) -> None:
@@ -122,14 +122,7 @@ class CoverageTree(ListRows):
         titles = [safe_line(section.title) for section in coverage.sections]
         self._longest = max(map(cell_len, (*KIND_NAMES.values(), *titles))) + 4  # with the fold before it
         self._unfolded = {_TreeRow(section, section.parts).key for section in coverage.sections}
-        self._rows: list[_TreeRow] = list(self._make_rows())
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def selected_row(self) -> _TreeRow | None:
-        return self._rows[self.cursor] if self._rows else None
+        self.rows: list[_TreeRow] = list(self._make_rows())
 
     def toggle_fold(self) -> None:
         """Unfold or fold the row under the cursor."""
@@ -159,9 +152,9 @@ class CoverageTree(ListRows):
     def _rebuild(self) -> None:
         """List the rows again, with the cursor on the same one."""
         row = self.selected_row
-        self._rows = list(self._make_rows())
+        self.rows = list(self._make_rows())
         selected = None if row is None else (row.key, row.case)
-        self.move_to(next((place for place, each in enumerate(self._rows) if (each.key, each.case) == selected), 0))
+        self.move_to(next((place for place, each in enumerate(self.rows) if (each.key, each.case) == selected), 0))
 
     def _is_unfolded(self, row: _TreeRow) -> bool:
         return row.key in self._unfolded or (self._is_searched and row.part is None)
@@ -175,7 +168,7 @@ class CoverageTree(ListRows):
                 for section in self.coverage.sections
                 for kind, parts in group_by_kind(section.parts)
             }
-        self._rows = list(self._make_rows())
+        self.rows = list(self._make_rows())
         self.move_to(0)
 
     def _make_rows(self) -> Iterator[_TreeRow]:
@@ -201,7 +194,7 @@ class CoverageTree(ListRows):
                     yield _TreeRow(section, [part], kind, part, case)
 
     def line(self, index: int, width: int) -> Line:
-        row = self._rows[index]
+        row = self.rows[index]
         if row.case is not None:
             return (StyledText(f"         {safe_line(str(row.case))}", Style.TEXT),)
         fold = "▾" if self._is_unfolded(row) else "▸"

@@ -147,7 +147,7 @@ async def _save(
     state: Mapping[str, Any],
 ) -> None:
     """Add the marked scenarios to the set, and create it if it is new. Raises StoreError."""
-    kept = scenarios.marked_scenarios
+    kept = scenarios.marked_rows
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
 
     def add(workspace: Workspace) -> Sequence[str]:

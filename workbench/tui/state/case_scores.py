@@ -44,8 +44,8 @@ from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -478,7 +478,7 @@ _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
-class CaseScores(ListRows):
+class CaseScores(ItemRows[MetricResult | None]):
     """Rows of a list: the metrics with a threshold, then those that are only reported."""
 
     def __init__(
@@ -503,27 +503,20 @@ class CaseScores(ListRows):
         deciding = [metric for metric in result.metrics if metric.threshold is not None]
         reported = [metric for metric in result.metrics if metric.threshold is None]
         heading: list[MetricResult | None] = [None] if reported else []
-        self._rows: list[MetricResult | None] = [*deciding, *heading, *reported]
+        self.rows: list[MetricResult | None] = [*deciding, *heading, *reported]
         self.move_to(0)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def line(self, index: int, width: int) -> Line:
-        metric = self._rows[index]
+        metric = self.rows[index]
         if metric is None:
             return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
         return format_metric_row(metric, self._collect_scores(metric), width=width)
 
     def select(self, name: str) -> None:
         """Put the cursor on the metric with this name, if any."""
-        for index, metric in enumerate(self._rows):
+        for index, metric in enumerate(self.rows):
             if metric is not None and metric.name == name:
                 self.cursor = index
-
-    @property
-    def selected_metric(self) -> MetricResult | None:
-        return self._rows[self.cursor] if self._rows else None
 
     def blocks(self) -> list[Block]:
         """Describe the repeats, and the selected metric in detail."""
@@ -533,17 +526,17 @@ class CaseScores(ListRows):
         failure = self._result.failure
         if failure is not None:
             blocks.append(Paragraph.from_text(f"! it ended in an error: {safe(redact(failure.message))}", Style.ERROR))
-        if self.selected_metric is not None:
-            blocks += describe_result(self.selected_metric, self._repeats)
+        if self.selected_row is not None:
+            blocks += describe_result(self.selected_row, self._repeats)
             if self._case is not None:
                 execution = self._result.execution
-                blocks += compare_dialects(self.selected_metric.name, execution, self._case, is_row=self._is_row)
+                blocks += compare_dialects(self.selected_row.name, execution, self._case, is_row=self._is_row)
         elif failure is None:
             blocks.append(Paragraph.from_text("No scores: no criterion applies to this case.", Style.WARNING))
         return blocks
 
     def text(self) -> str:
-        rows = [metric for metric in self._rows if metric is not None]
+        rows = [metric for metric in self.rows if metric is not None]
         return "\n".join(
             f"{metric.name}\t{'' if metric.score is None else metric.score}\t{metric.status.value}" for metric in rows
         )
@@ -574,7 +567,7 @@ class CaseScores(ListRows):
         return collect_scores(metric.name, self._repeats)
 
     def can_select(self, index: int) -> bool:
-        return self._rows[index] is not None
+        return self.rows[index] is not None
 
 
 def _format_bounds(interval: Interval) -> str:

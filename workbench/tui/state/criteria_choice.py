@@ -636,7 +636,7 @@ def _pad_text(text: str, width: int) -> str:
 # Generated scenarios, each selected for saving or not.
 
 
-class GeneratedScenarios(MarkedRows):
+class GeneratedScenarios(MarkedRows[ConversationScenario]):
     """Rows of generated scenarios, all marked at first. `notes` list replies that are not valid scenarios."""
 
     def __init__(
@@ -646,29 +646,21 @@ class GeneratedScenarios(MarkedRows):
         super().__init__(range(len(scenarios)))
         self._eval_set = eval_set
         self._spent = f" · {safe_line(spent)}" if spent else ""
-        self._scenarios = list(scenarios)
+        self.rows: list[ConversationScenario] = list(scenarios)
         self._notes = notes
-
-    def __len__(self) -> int:
-        return len(self._scenarios)
 
     @property
     def selected_scenario(self) -> ConversationScenario:
-        return self._scenarios[self.cursor]
-
-    @property
-    def marked_scenarios(self) -> Sequence[ConversationScenario]:
-        """Scenarios to save."""
-        return [self._scenarios[index] for index in sorted(self.marked)]
+        return self.rows[self.cursor]
 
     def replace(self, scenario: ConversationScenario) -> None:
         """Replace the scenario under the cursor by an edited one, and mark it."""
-        self._scenarios[self.cursor] = scenario
+        self.rows[self.cursor] = scenario
         self.marked.add(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
         """Format one scenario: whether it is marked, its persona, its first message."""
-        scenario, is_kept = self._scenarios[index], index in self.marked
+        scenario, is_kept = self.rows[index], index in self.marked
         mark = StyledText(" ✓ keep      ", Style.PASSED) if is_kept else StyledText(" - leave out ", Style.MUTED)
         persona = f"{safe_line(_get_persona(scenario), width=16):<10}"
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))

@@ -22,6 +22,7 @@ from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import (
     Block,
+    ItemRows,
     Line,
     ListRows,
     Style,
@@ -453,7 +454,7 @@ class _Found:
         return next(rank for rank, indexes in enumerate(self.ranked) if indexes)
 
 
-class Finder(ListRows):
+class Finder(ItemRows[Item | str]):
     """Groups of items that match a typed text, each below its title, the best first.
 
     Without a text, the recent items and the actions are listed; with a `scope`, all items of this kind.
@@ -470,19 +471,15 @@ class Finder(ListRows):
         self._found: dict[FinderKind, _Found] = {}
         self._found_text: str | None = None  # that `_found` belongs to
         self._steps: Iterator[None] = iter(())
-        self._rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
+        self.rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
         self._selected: Key | None = None  # item to select at the end of the search
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     @property
     def selected_item(self) -> Item | None:
-        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
-        return row if isinstance(row, Item) else None
+        return self.selected_row if isinstance(self.selected_row, Item) else None
 
     def can_select(self, index: int) -> bool:
-        return isinstance(self._rows[index], Item)
+        return isinstance(self.rows[index], Item)
 
     def add(self, *groups: Group) -> None:
         """Add groups, and begin to search again. The selected item stays selected if it is still listed."""
@@ -523,7 +520,7 @@ class Finder(ListRows):
 
     def line(self, index: int, width: int) -> Line:
         """Format a title or an item, with its label left and its key right."""
-        row = self._rows[index]
+        row = self.rows[index]
         if isinstance(row, str):
             return cut_line((StyledText(f" {row}", Style.MUTED),), width)
         label, room = _fit_label(row, width)
@@ -588,7 +585,7 @@ class Finder(ListRows):
         """List the items that were found."""
         order = list(FinderKind)
         listed: set[Key] = set()
-        self._rows = []
+        self.rows = []
         for kind, found in sorted(self._found.items(), key=lambda pair: (pair[1].best, order.index(pair[0]))):
             make = self._groups[kind].make
             most = _MOST_SHOWN if self._pattern.words else len(found.indexes)
@@ -597,10 +594,10 @@ class Finder(ListRows):
             listed.update(item.identity for item in items)
             if items:
                 more = len(found.indexes) - most
-                self._rows += [kind.value, *items, *([f"  … {more:,} more"] if more > 0 else [])]
-        if self._pattern.words and not self._rows:
-            self._rows = ["no match"]
-        rows = enumerate(self._rows)
+                self.rows += [kind.value, *items, *([f"  … {more:,} more"] if more > 0 else [])]
+        if self._pattern.words and not self.rows:
+            self.rows = ["no match"]
+        rows = enumerate(self.rows)
         places = (index for index, row in rows if isinstance(row, Item) and row.identity == self._selected)
         self.move_to(next(places, 0))
 

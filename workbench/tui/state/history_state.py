@@ -57,8 +57,8 @@ from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -108,7 +108,7 @@ class FoldRow:
     is_open: bool
 
 
-class ComparedCases(ListRows):
+class ComparedCases(ItemRows[ComparedCase | FoldRow]):
     """Rows of a list: cases in both runs, then cases in only one, folded if there are many.
 
     With `only_flips`, only regressions, fixes and flaky cases.
@@ -125,9 +125,6 @@ class ComparedCases(ListRows):
         self._in_both = [case for change in changes for case in comparison.select(change)]
         self._open: set[VerdictChange] = set() if self._in_both else set(_IN_ONE)
         self.rows: Sequence[ComparedCase | FoldRow] = self._build_rows()
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def line(self, index: int, width: int) -> Line:
         """Format one case: its change, id and verdicts, and changed scores if there is room."""
@@ -151,18 +148,17 @@ class ComparedCases(ListRows):
             StyledText(f"  {eval_set}", Style.MUTED),
         )
         name = cut_line(pieces if eval_set else pieces[:1], max(room - 1, 8))
-        gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
-        return (lead, *name, StyledText(gap), *verdicts, *scores)
+        gap = StyledText(" " * max(room - measure_line(name), 1))
+        return (lead, *name, gap, *verdicts, *scores)
 
     @property
     def selected_case(self) -> ComparedCase | None:
         """Case under the cursor; None on a row for several cases."""
-        row = self.rows[self.cursor] if self.rows else None
-        return row if isinstance(row, ComparedCase) else None
+        return self.selected_row if isinstance(self.selected_row, ComparedCase) else None
 
     def toggle_fold(self) -> None:
         """Fold or unfold the cases of the row under the cursor."""
-        row = self.rows[self.cursor] if self.rows else None
+        row = self.selected_row
         if isinstance(row, FoldRow):
             self._open ^= {row.change}
             self.rows = self._build_rows()
@@ -357,21 +353,19 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class ExecutionRows(ListRows):
+class ExecutionRows(ItemRows[StoredScores]):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:
         self.history = history
+        self.rows = history.executions
         self.marked: str | None = None  # the id of the run to compare with
         self.current: frozenset[ResultLocation] = frozenset()  # executions that gave the current verdicts
         self.is_stale = False  # whether these verdicts are stale
 
-    def __len__(self) -> int:
-        return len(self.history.executions)
-
     def line(self, index: int, width: int) -> Line:
         """Format one execution: time, repeat, status, duration, scores with a threshold."""
-        job, metrics = self.history.executions[index]
+        job, metrics = self.rows[index]
         badge = get_badge(get_state(job))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
@@ -398,7 +392,7 @@ class ExecutionRows(ListRows):
 
     @property
     def selected_job(self) -> StoredJob | None:
-        return self.history.executions[self.cursor].job if self.history.executions else None
+        return None if self.selected_row is None else self.selected_row.job
 
     @property
     def selected_run(self) -> StoredRun | None:
@@ -409,7 +403,7 @@ class ExecutionRows(ListRows):
         """The newest run of the case before the one under the cursor."""
         if self.selected_job is None:
             return None
-        older = (stored.job.run_id for stored in self.history.executions[self.cursor :])
+        older = (stored.job.run_id for stored in self.rows[self.cursor :])
         run_id = next((run_id for run_id in older if run_id != self.selected_job.run_id), None)
         return None if run_id is None else self.history.runs[run_id]
 
@@ -440,13 +434,13 @@ class ExecutionRows(ListRows):
             failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
         blocks += self._describe_changes()
-        blocks += _describe_scores(self.history.executions[self.cursor].metrics)
+        blocks += _describe_scores(self.rows[self.cursor].metrics)
         blocks += describe_criteria(run.criteria.get(self.history.case.eval_set), self.history.case.eval_set)
         return [*blocks, *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
         """Draw sparklines from old to new: metrics with a threshold, then durations."""
-        shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
+        shown = self.rows[:_SHOWN_IN_LINE][::-1]
         names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
         yield Paragraph.from_text(f"{plural(len(self), 'execution')}, old to new", Style.HEADING)
         for name in names:
@@ -462,7 +456,7 @@ class ExecutionRows(ListRows):
 
     def _describe_samples(self) -> Iterator[Block]:
         """Describe how the repeats of the newest run without replayed model calls differ."""
-        for number, line in enumerate(describe_samples(find_live_samples(self.history.executions))):
+        for number, line in enumerate(describe_samples(find_live_samples(self.rows))):
             yield Paragraph.from_text(safe(line), Style.MUTED if number else Style.TEXT, indent=4 if number else 2)
 
     def _describe_changes(self) -> Iterator[Block]:
@@ -499,12 +493,12 @@ class ExecutionRows(ListRows):
 
     def _find_older(self, index: int) -> StoredJob | None:
         """Find the newest execution of an earlier run."""
-        run_id = self.history.executions[index].job.run_id
-        later = (stored.job for stored in self.history.executions[index + 1 :])
+        run_id = self.rows[index].job.run_id
+        later = (stored.job for stored in self.rows[index + 1 :])
         return next((job for job in later if job.run_id != run_id), None)
 
     def _differs_from_older(self, index: int) -> bool:
-        job, older = self.history.executions[index].job, self._find_older(index)
+        job, older = self.rows[index].job, self._find_older(index)
         keys = CaseHashes(job.execution_key, job.scoring_key)
         return older is not None and any(True for _ in self._list_differences(older, keys))
 
@@ -554,21 +548,18 @@ _BAR_FROM = 60  # minimum cells of a row with a bar
 _MOST_CONFIGS = 5
 
 
-class GroupRuns(ListRows):
+class GroupRuns(ItemRows[RunPart]):
     """Rows of a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
-        self.parts = parts
+        self.rows = parts
         self.target = target
         self.eval_set = eval_set
         self.marked: str | None = None  # the id of the run to compare with
 
-    def __len__(self) -> int:
-        return len(self.parts)
-
     def line(self, index: int, width: int) -> Line:
         """Format one run: time, pass rate, counts, and whether it was cut short."""
-        run, summary = self.parts[index]
+        run, summary = self.rows[index]
         rate = calculate_pass_rate(summary)
         style = Style.PASSED if rate == 1.0 else Style.ERROR if summary.error else Style.FAILED
         mark = "●" if run.run_id == self.marked else " "
@@ -588,15 +579,15 @@ class GroupRuns(ListRows):
 
     @property
     def selected_run(self) -> StoredRun | None:
-        return self.parts[self.cursor].run if self.parts else None
+        return None if self.selected_row is None else self.selected_row.run
 
     @property
     def older_run(self) -> StoredRun | None:
         """Run before the one under the cursor."""
-        return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
+        return self.rows[self.cursor + 1].run if self.cursor + 1 < len(self.rows) else None
 
     def sort_runs(self, *run_ids: str) -> list[str]:
-        newest_first = [part.run.run_id for part in self.parts]
+        newest_first = [part.run.run_id for part in self.rows]
         return sorted(run_ids, key=newest_first.index, reverse=True)
 
     def blocks(self) -> list[Block]:
@@ -604,7 +595,7 @@ class GroupRuns(ListRows):
         run = self.selected_run
         if run is None:
             return []
-        summary = self.parts[self.cursor].summary
+        summary = self.rows[self.cursor].summary
         took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
         counts, whole_counts = counts_text(summary), counts_text(run.summary)
         whole = "" if counts == whole_counts else f"; the whole run: {whole_counts}"
@@ -616,9 +607,9 @@ class GroupRuns(ListRows):
         return [*blocks, *self._describe_means(run), *self._describe_criteria(run), *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
-        rates = [calculate_pass_rate(part.summary) for part in reversed(self.parts)]
-        times = [part.run.duration_seconds for part in reversed(self.parts)]
-        yield Paragraph.from_text(f"{plural(len(self.parts), 'run')}, old to new", Style.HEADING)
+        rates = [calculate_pass_rate(part.summary) for part in reversed(self.rows)]
+        times = [part.run.duration_seconds for part in reversed(self.rows)]
+        yield Paragraph.from_text(f"{plural(len(self.rows), 'run')}, old to new", Style.HEADING)
         yield Paragraph(
             (StyledText(sparkline(rates, highest=1.0), Style.KEY), StyledText("  pass rate", Style.MUTED)), indent=2
         )

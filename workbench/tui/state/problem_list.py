@@ -16,6 +16,7 @@ from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.state.text_layout import (
     Block,
+    ItemRows,
     Line,
     ListRows,
     Paragraph,
@@ -344,26 +345,19 @@ def _convert_set_problem(eval_set: str, target: str, problem: SetProblem) -> Lis
 
 
 @dataclass
-class RecoveryList(ListRows):
+class RecoveryList(ItemRows[FoundEdits]):
     """Recovered edits, newest first, with a cursor. `now` is the present time."""
 
-    found: Sequence[FoundEdits]
+    rows: Sequence[FoundEdits]
     now: datetime
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    @property
-    def selected_edits(self) -> FoundEdits | None:
-        return self.found[self.cursor] if self.found else None
 
     def remove_selected(self) -> None:
         """Remove the edits under the cursor after the user's decision."""
-        self.found = [*self.found[: self.cursor], *self.found[self.cursor + 1 :]]
+        self.rows = [*self.rows[: self.cursor], *self.rows[self.cursor + 1 :]]
         self.move_to(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        found = self.found[index]
+        found = self.rows[index]
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (
             StyledText(f" {written:%Y-%m-%d %H:%M}", Style.MUTED),
@@ -374,7 +368,7 @@ class RecoveryList(ListRows):
 
     def detail(self) -> tuple[Block, ...]:
         """Describe the selected edits."""
-        found = self.selected_edits
+        found = self.selected_row
         if found is None:
             return (Paragraph.from_text("No unsaved edits are left."),)
         if found.problem:

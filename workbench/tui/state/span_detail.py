@@ -370,7 +370,7 @@ class SpanDetail:
 
     def show(self, view: TraceView) -> bool:
         """Show the row at the cursor of the view. Return True if it is another row than before."""
-        row, tree = view.selection, view.tree
+        row, tree = view.selected_row, view.tree
         if row is self._row and tree is self._tree:
             return False
         same = _is_same(row, self._row)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style as RichStyle
@@ -26,10 +29,8 @@ from workbench.tui.state.editor_state import Draft, TextForm
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     Style,
-    match_brackets,
     safe,
     safe_line,
-    split_json,
     wrap,
 )
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StyledScreen
@@ -231,6 +232,100 @@ class Filtering(Widget):
     def _filter_left(self, message: FilterInput.Left) -> None:
         message.stop()
         self.focus_rows()
+
+
+# JSON as it is typed: the tokens of a line, and the brackets that belong together. A text never continues on the next
+# line, so each line has its own tokens. A call in one line has the same tokens.
+
+_TOKEN = re.compile(
+    r"""
+    (?P<text>"[^"\\]*(?:\\.[^"\\]*)*"? | '[^'\\]*(?:\\.[^'\\]*)*'?)
+    | (?P<bracket>[{}\[\]()])
+    | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)
+    | (?P<word>[^\W\d]\w*)
+    """,
+    re.VERBOSE,
+)
+_CONSTANTS = frozenset({"true", "false", "null", "True", "False", "None"})
+_OPENING = {"}": "{", "]": "[", ")": "("}
+_COLON = re.compile(r"\s*[:=]")
+
+Location = tuple[int, int]
+"""Line and column of a character, from 0."""
+
+
+class Token(NamedTuple):
+    """A part of a line of JSON. A bracket has the style TEXT."""
+
+    start: int
+    end: int
+    style: Style
+
+
+@lru_cache(2_000)  # lines: those of the longest typed text
+def split_json(line: str) -> tuple[Token, ...]:
+    """Return the keys, values and brackets of a line, valid or not. A text without an end ends with the line."""
+    tokens: list[Token] = []
+    for found in _TOKEN.finditer(line):
+        start, end = found.span()
+        match found.lastgroup:
+            case "text":
+                style = Style.KEY if _COLON.match(line, end) else Style.STRING
+            case "number":
+                style = Style.NUMBER
+            case "bracket":
+                style = Style.TEXT
+            case _ if found[0] in _CONSTANTS:
+                style = Style.CONSTANT
+            case _ if _COLON.match(line, end):
+                style = Style.KEY
+            case _:
+                continue
+        tokens.append(Token(start, end, style))
+    return tuple(tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """The brackets of a text: the counterpart of each, and those that have none."""
+
+    pairs: Mapping[Location, Location]
+    unbalanced: frozenset[Location]
+
+    def find_pair(self, cursor: Location) -> tuple[Location, ...]:
+        """Return the bracket at the cursor, or else that before it, and its counterpart; empty if there is none."""
+        line, column = cursor
+        places = ((line, column), (line, column - 1))
+        return next(((place, self.pairs[place]) for place in places if place in self.pairs), ())
+
+
+def match_brackets(lines: Iterable[str]) -> Brackets:
+    """Match the brackets of a text. Brackets in quoted texts do not count."""
+    pairs: dict[Location, Location] = {}
+    unbalanced: set[Location] = set()
+    waiting: list[tuple[str, Location]] = []
+    counts: Counter[str] = Counter()  # of the waiting brackets
+    for number, line in enumerate(lines):
+        for start, _, style in split_json(line):
+            bracket, place = line[start], (number, start)
+            if style is not Style.TEXT:
+                continue
+            opening = _OPENING.get(bracket)
+            if opening is None:
+                waiting.append((bracket, place))
+                counts[bracket] += 1
+                continue
+            if not counts[opening]:
+                unbalanced.add(place)
+                continue
+            while True:  # brackets inside the pair that have no end
+                other, start_place = waiting.pop()
+                counts[other] -= 1
+                if other == opening:
+                    break
+                unbalanced.add(start_place)
+            pairs[place], pairs[start_place] = start_place, place
+    return Brackets(pairs, frozenset(unbalanced.union(place for _, place in waiting)))
 
 
 # The text field of the editor and its keys.
