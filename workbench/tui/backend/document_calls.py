@@ -20,7 +20,6 @@ from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.case_reader import CaseFault, InvalidData, validate_data
 from workbench.store.evalsets.new_evalsets import insert_scenarios, refuse_older_format, to_scenario
 from workbench.store.json.json_path import format_place
-from workbench.store.project_discovery import NewSets
 from workbench.tui.backend.project_calls import (
     WorkspaceCall,
     find_row_problems,
@@ -51,9 +50,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
     from workbench.model.results import CaseResult, Execution, TurnResult
-    from workbench.store.evalsets.case_frame import DocumentFormat
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.project_discovery import NewSets
     from workbench.watch.file_watcher import FileChange, Watcher
     from workbench.watch.watch_session import WatchedSources
 
@@ -634,11 +631,6 @@ def save_chat_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
 
     label = f"save the chat as {case.eval_id}"
     workspace.documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
-
-
-def find_new_sets(workspace: Workspace) -> NewSets:
-    """Find where new eval sets belong."""
-    return NewSets(workspace.project)
 
 
 def find_agent(workspace: Workspace, eval_set: str) -> str | None:

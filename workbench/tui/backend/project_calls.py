@@ -51,13 +51,10 @@ from workbench.tui.state.problem_list import SetProblem, find_file_name
 from workbench.tui.state.project_state import OpenedProject
 
 if TYPE_CHECKING:
-    from workbench.engine.plan import SetContext
     from workbench.engine.workspace import Workspace
     from workbench.store.datasets.dataset_files import RecordedCase
     from workbench.store.evalsets.case_reader import CaseEntry
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.history.history import History
-    from workbench.store.project_discovery import EvalSetEntry
 
 
 # How work reaches the workspace, or leaves its thread because it waits for other machines.

@@ -60,17 +60,12 @@ from workbench.tui.state.run_plan import PlannedRun
 if TYPE_CHECKING:
     from workbench.engine.ablation import Ablation
     from workbench.engine.case_variants import Caller, CaseExecutor
-    from workbench.engine.plan import Selection
     from workbench.engine.run import Run
     from workbench.engine.shrinking import Shrinker
     from workbench.engine.workspace import Workspace
-    from workbench.metrics.registry import CaseFacts
     from workbench.model.target import Isolation
     from workbench.report.bisect_report import BisectStep
     from workbench.report.comparison import RunComparison
-    from workbench.report.run_report import RunReport
-    from workbench.store.evalsets.config_files import ConfigDocument
-    from workbench.tui.state.criteria_choice import CriteriaFile
     from workbench.watch.bisection import Bisection
 
 

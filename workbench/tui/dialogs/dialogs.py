@@ -24,8 +24,8 @@ from textual.widgets import Input, Static
 from workbench.store import settings
 from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.files import derive_set_name
+from workbench.store.project_discovery import NewSets
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
-from workbench.tui.backend.document_calls import find_new_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import DocumentsChanged, Pane, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
@@ -465,7 +465,7 @@ Added = TypeVar("Added")
 async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str | None:
     """Ask for the file of the new set. Return None if the user cancels. Raises StoreError."""
     sets = context.state.browser.file_sets
-    places = await context.backend.call(find_new_sets)
+    places = await context.backend.call(lambda workspace: NewSets(workspace.project))
     return await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",

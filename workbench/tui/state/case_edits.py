@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import PERSONAS
 from workbench.tui.state.call_line import NAME_KEYS, TypedCall, format_call, read_call, replace_call
+from workbench.tui.state.case_filter import find_free_name
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
@@ -256,7 +257,7 @@ def copy_item(row: OutlineRow, data: Any) -> InsertItem:
     value = copy.deepcopy(get_value(data, row.place))
     if row.kind is OutlineKind.RUBRIC and isinstance(value, dict):
         key = find_spelling(value, "rubric_id")
-        value[key] = make_rubric_id(str(value.get(key, "rubric")), get_value(data, row.place[:-1]))
+        value[key] = _make_rubric_id(str(value.get(key, "rubric")), get_value(data, row.place[:-1]))
     return InsertItem(row.place[:-1], int(row.place[-1]) + 1, value)
 
 
@@ -273,13 +274,10 @@ def check_key(key: str, data: Any, place: Place) -> str | None:
     return f"the key {key!r} already exists" if isinstance(parent, dict) and key in parent else None
 
 
-def make_rubric_id(rubric_id: str, rubrics: Any) -> str:
+def _make_rubric_id(rubric_id: str, rubrics: Any) -> str:
     """Return the id, with a number if a rubric of the list has it already."""
     known = {get_value(rubric, ("rubric_id",)) for rubric in rubrics} if isinstance(rubrics, list) else set()
-    number = 2
-    while f"{rubric_id}_{number}" in known:
-        number += 1
-    return f"{rubric_id}_{number}" if rubric_id in known else rubric_id
+    return find_free_name(rubric_id, known)
 
 
 def _has_text(row: OutlineRow) -> bool:
@@ -532,7 +530,7 @@ def _choose_call(data: Any, place: Place) -> _NewValue:
 
 
 def _make_rubric(label: str, data: Any, place: Place, index: int) -> _NewValue:
-    rubric_id = make_rubric_id(f"rubric_{index + 1}", get_value(data, place))
+    rubric_id = _make_rubric_id(f"rubric_{index + 1}", get_value(data, place))
     template = {"rubric_id": rubric_id, "rubric_content": {"text_property": ""}}
     return _NewValue(label, Input.TEXT, template, ("rubric_content", "text_property"))
 
