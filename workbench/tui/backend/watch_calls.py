@@ -228,7 +228,7 @@ class ReasonWords:
     """Reasons in words, each computed once."""
 
     def __init__(self, session: WatchSession, root: Path) -> None:
-        self.session = session
+        self._session = session
         self._root = root
         self._known: dict[Reason, str] = {}
 
@@ -254,7 +254,7 @@ class ReasonWords:
             if row is None:
                 reaches.append(f"{self._describe(reasons[what])}: {count} of {pluralise(len(decisions), 'case')}")
             else:
-                state = self.session.state
+                state = self._session.state
                 reaches.append(describe_reach(row, decisions, total=len(decisions), root=self._root, state=state))
         return tuple(reaches)
 
@@ -262,7 +262,7 @@ class ReasonWords:
         from workbench.watch.watch_events import describe_reason
 
         if reason not in self._known:
-            self._known[reason] = describe_reason(reason, root=self._root, state=self.session.state)
+            self._known[reason] = describe_reason(reason, root=self._root, state=self._session.state)
         return self._known[reason]
 
 
