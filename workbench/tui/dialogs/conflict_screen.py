@@ -65,12 +65,10 @@ class VersionsScreen(Dialog[None]):
     CSS_PATH = "documents.tcss"
     PLACES = ("versions",)
 
-    def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
+    def __init__(self, title: str, versions: Versions) -> None:
         super().__init__()
         self._title = title
         self._versions = versions
-        self._ours = ours
-        self._theirs = theirs
 
     def compose(self) -> ComposeResult:
         yield VersionsView(self._title)
@@ -81,7 +79,7 @@ class VersionsScreen(Dialog[None]):
 
     @work(group="versions")
     async def _compare(self) -> None:
-        await self.query_one(VersionsView).show(self._versions, ours=self._ours, theirs=self._theirs)
+        await self.query_one(VersionsView).show(self._versions, ours="unsaved edits", theirs=_THEIRS)
 
 
 # Conflict of unsaved edits with a change on disk: the user sees both versions and chooses.
@@ -297,7 +295,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
                 lambda workspace: workspace.documents.recovered_versions(selected.recovery)
             )
             title = f"{selected.eval_set}: the unsaved edits and the file on disk"
-            self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
+            self.app.push_screen(VersionsScreen(title, versions))
 
     @work(group="recovery")
     async def action_discard(self) -> None:

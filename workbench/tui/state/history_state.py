@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import set_cell_size
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
@@ -198,7 +198,7 @@ class ComparedCases(ItemRows[ComparedCase | FoldRow]):
         if self.comparison.configuration_changes:
             yield Paragraph.from_text("differences in criteria", Style.HEADING)
             for sentence in self.comparison.configuration_changes:
-                yield Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
+                yield _note_change(sentence)
             yield BLANK
 
     def _describe_means(self) -> Iterator[Block]:
@@ -215,6 +215,10 @@ class ComparedCases(ItemRows[ComparedCase | FoldRow]):
             yield Paragraph.from_fact(safe_line(name), numbers, indent=2)
 
 
+def _note_change(sentence: str) -> Paragraph:
+    return Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
+
+
 def _describe_case(case: ComparedCase) -> Iterator[Block]:
     symbol = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
     reason = f", for {case.reason}" if case.reason else ""
@@ -227,10 +231,9 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
     )
     yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
     if case.has_changed_input:
-        yield Paragraph.from_text(f"△ {INPUT_CHANGED}",
-                       Style.WARNING, indent=2, hang=2)  # fmt: skip
+        yield _note_change(INPUT_CHANGED)
     if case.has_changed_scoring:
-        yield Paragraph.from_text(f"△ {SCORING_CHANGED}", Style.WARNING, indent=2, hang=2)
+        yield _note_change(SCORING_CHANGED)
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
         style = Style.WARNING if score.name in changed else Style.TEXT
@@ -263,7 +266,7 @@ def _format_largest_change(case: ComparedCase) -> str:
     change = most.difference or 0.0
     difference = f" {'-' if change < 0 else '+'}{format_measured(most.name, abs(change), 0.0)}"
     text = shorten_name(safe_line(most.name), _CHANGE - len(difference)) + difference
-    return text + " " * (_CHANGE - cell_len(text))
+    return set_cell_size(text, _CHANGE)
 
 
 def _format_run(run: StoredRun) -> tuple[StyledText, ...]:
@@ -401,11 +404,8 @@ class ExecutionRows(ItemRows[StoredScores]):
     @property
     def older_run(self) -> StoredRun | None:
         """The newest run of the case before the one under the cursor."""
-        if self.selected_job is None:
-            return None
-        older = (stored.job.run_id for stored in self.rows[self.cursor :])
-        run_id = next((run_id for run_id in older if run_id != self.selected_job.run_id), None)
-        return None if run_id is None else self.history.runs[run_id]
+        older = None if self.selected_job is None else self._find_older(self.cursor)
+        return None if older is None else self.history.runs[older.run_id]
 
     def sort_runs(self, *run_ids: str) -> list[str]:
         """Sort runs from old to new."""
@@ -470,9 +470,7 @@ class ExecutionRows(ItemRows[StoredScores]):
             changes += describe_run_changes(self._select_criteria(older.run_id), self._select_criteria(job.run_id))
         if changes:
             yield Paragraph.from_text("changed since the previous run", Style.HEADING)
-            yield from (
-                Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in changes
-            )
+            yield from map(_note_change, changes)
         if self.history.is_from_history:
             yield Paragraph.from_text(_STORED_RESULTS, Style.MUTED)
         elif self.history.current_hashes is None:
@@ -481,7 +479,7 @@ class ExecutionRows(ItemRows[StoredScores]):
             yield Paragraph.from_text(f"{what}, or no longer exists.", Style.WARNING)
         elif since := list(self._list_differences(job, self.history.current_hashes)):
             yield Paragraph.from_text("changed since this run", Style.HEADING)
-            yield from (Paragraph.from_text(f"△ {sentence}", Style.WARNING, indent=2, hang=2) for sentence in since)
+            yield from map(_note_change, since)
 
     def _is_current(self, job: StoredJob) -> bool:
         return ResultLocation(job.run_id, job.key) in self.current
