@@ -16,6 +16,7 @@ from workbench.cli.console import ERRORS, WRONG, message, write_document, write_
 from workbench.cli.shared_options import (
     FOLDER,
     FORMAT_CHOICES,
+    DisplayOptions,
     NamedArgument,
     SummaryGroup,
     WholeNumber,
@@ -141,15 +142,7 @@ def _make_runs_record(runs: list[StoredRun]) -> dict[str, Any]:
 @click.argument("parts", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PART...")
 @display_options
 @path_option
-def merge(
-    *,
-    parts: tuple[Path, ...],
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
-    path: Path,
-) -> int:
+def merge(*, parts: tuple[Path, ...], display: DisplayOptions, path: Path) -> int:
     """Merge the results of all shards into one run, and report it.
 
     PART is the .workbench folder of a machine that ran `workbench run --shard K/N`, a folder that contains it, or the
@@ -157,31 +150,29 @@ def merge(
 
     Exit status: as that of one run of all cases; 2 also if a shard is missing, or is not of the same run.
     """
-    from workbench.cli.printers import TEXT, choose_format, require_writable, save_report, stdout_style, table_lines
+    from workbench.cli.printers import TEXT, require_writable, stdout_style, table_lines
+    from workbench.cli.run_commands import Display
     from workbench.engine.shards import merge_shards
     from workbench.report.report_formats import write_report
-    from workbench.report.text_report import TableStyle, row_name, width_of_names
+    from workbench.report.text_report import row_name, width_of_names
     from workbench.store.files import find_root
 
-    if output is not None:
-        require_writable(output)
+    showing = Display(**display)
+    if showing.output is not None:
+        require_writable(showing.output)
     root = find_root(path)
     merged = merge_shards(root, parts, command=build_command_line())
     for problem in merged.problems:
         message(problem)
     message(f"merged {pluralise(len(parts), 'shard')} into run {merged.run_id}", prefix="")
     shown = read_report(root, merged.run_id)
-    chosen = choose_format(report_format, output)
-    if output is None and chosen != TEXT:
-        write_document(write_report(shown, chosen))
+    if showing.stdout_format != TEXT:
+        write_document(write_report(shown, showing.stdout_format))
         return merged.exit_status
     width = width_of_names([row_name(case) for case in shown.cases])
-    write_lines(table_lines(shown, style=stdout_style(plain=plain, verbose=verbose), name_width=width))
-    if output is not None:
-        table = "\n".join(table_lines(shown, style=TableStyle(verbose=verbose), name_width=width)) + "\n"
-        if not save_report(shown, chosen, output, table_text=table):
-            return WRONG
-    return merged.exit_status
+    style = stdout_style(plain=showing.plain, verbose=showing.verbose)
+    write_lines(table_lines(shown, style=style, name_width=width))
+    return merged.exit_status if showing.save(shown, name_width=width) else WRONG
 
 
 _SAME, _WORSE = 0, 1

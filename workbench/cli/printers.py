@@ -132,15 +132,6 @@ def choose_format(report_format: str | None, output: Path | None) -> str:
     return _SUFFIXES.get(output.suffix.lower(), TEXT) if output is not None else TEXT
 
 
-def save_report(report: RunReport, report_format: str, output: Path, *, table_text: str) -> bool:
-    """Write a report to a file. Return False, with a message, if that fails."""
-    if report_format == TEXT:
-        return save_pieces([table_text], report_format, output)
-    from workbench.report.report_formats import write_report
-
-    return save_pieces([write_report(report, report_format)], report_format, output)
-
-
 def output_document(document: str, report_format: str, output: Path | None) -> bool:
     """Write a document to a file, or to standard output without a file or if that fails. Return False if it fails."""
     is_saved = output is not None and save_pieces([document], report_format, output)
@@ -150,7 +141,7 @@ def output_document(document: str, report_format: str, output: Path | None) -> b
 
 
 def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:
-    """As `save_report`, for a document in pieces.
+    """Write a document in pieces to a file. Return False, with a message, if that fails.
 
     A file is replaced as a whole or not at all; a pipe or device is written directly.
     """

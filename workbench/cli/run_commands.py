@@ -29,13 +29,13 @@ from workbench.cli.printers import (
     format_summary,
     require_writable,
     save_pieces,
-    save_report,
     stdout_style,
     table_lines,
 )
 from workbench.cli.shared_options import (
     FOLDER,
     LONGEST_NAME,
+    DisplayOptions,
     Execution,
     NamedArgument,
     Tools,
@@ -146,10 +146,7 @@ def run(
     tools: Tools,
     shard: tuple[int, int] | None,
     dry_run: bool,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Run eval cases and report the verdicts.
 
@@ -203,10 +200,9 @@ def run(
 
             plan = (select_affected if affected else reuse_unjudged)(workspace, plan)
         if dry_run:
-            show = _print_plan_record if choose_format(report_format, None) == JSON else _show_plan
+            show = _print_plan_record if choose_format(display["report_format"], None) == JSON else _show_plan
             return show(plan, workspace.estimate(plan))
-        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return execute_plan(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, Display(**display))[1]
 
 
 def open_workspace(
@@ -461,6 +457,19 @@ class Display:
             return self.details
         return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
 
+    def save(self, report: RunReport, *, name_width: int) -> bool:
+        """Write a report to `output`, if it is given. Return False, with a message, if that fails."""
+        if self.output is None:
+            return True
+        if self.document_format == TEXT:
+            style = TableStyle(verbose=self.verbose)
+            document = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
+        else:
+            from workbench.report.report_formats import write_report
+
+            document = write_report(report, self.document_format)
+        return save_pieces([document], self.document_format, self.output)
+
 
 def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
     """Run a plan to its end. Return the report, with cases only if `display` needs them, and the exit status.
@@ -483,12 +492,8 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
         assert display.output is not None
         if not save_pieces(spool.pieces(report), JSON, display.output):
             status = WRONG
-    elif display.output is not None:
-        assert isinstance(report, RunReport)
-        style = TableStyle(verbose=display.verbose)
-        table = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
-        if not save_report(report, display.document_format, display.output, table_text=table):
-            status = WRONG
+    elif isinstance(report, RunReport) and not display.save(report, name_width=name_width):
+        status = WRONG
     return report, status
 
 
@@ -661,10 +666,7 @@ def evaluate(
     judging: Execution,
     calls: Execution,
     shard: tuple[int, int] | None,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Evaluate an agent: the arguments and flags of `adk eval`.
 
@@ -696,14 +698,12 @@ def evaluate(
         plan = workspace.plan(selections, options)
         if shard is not None:
             plan = workspace.take_shard(plan, *shard)
-        display = Display(
-            report_format=report_format, output=output, plain=plain, verbose=verbose, details=print_detailed_results
-        )
-        as_text = display.stdout_format == "text"
+        shown = Display(**display, details=print_detailed_results)
+        as_text = shown.stdout_format == "text"
         if as_text:
             configs = {case.config.source: case.config for case in plan.cases}
             write_lines(map(format_criteria, configs.values()))
-        report, status = execute_plan(plan, workspace, display)
+        report, status = execute_plan(plan, workspace, shown)
     if as_text:
         write_lines(format_summary(report))
         if print_detailed_results and isinstance(report, RunReport):

@@ -27,6 +27,7 @@ from workbench.cli.console import (
 )
 from workbench.cli.shared_options import (
     FILE,
+    DisplayOptions,
     Execution,
     Tools,
     build_command_line,
@@ -82,10 +83,7 @@ def score(
     columns: dict[str, str],
     judging: Execution,
     calls: Execution,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Judge recorded responses and trajectories; no agent runs.
 
@@ -115,8 +113,7 @@ def score(
     # The project is not read: only the dataset matters.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
         plan = workspace.plan_recorded(source, options, expected=expected, columns=columns, config=criteria)
-        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return execute_plan(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, Display(**display))[1]
 
 
 def parse_metrics(metrics: Iterable[str]) -> EvalConfig:
