@@ -330,7 +330,6 @@ def match_brackets(lines: Iterable[str]) -> Brackets:
 
 # The text field of the editor and its keys.
 
-_JSON_STYLES = (Style.KEY, Style.STRING, Style.NUMBER, Style.CONSTANT, Style.MATCH, Style.ERROR)
 _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
