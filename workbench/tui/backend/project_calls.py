@@ -169,6 +169,11 @@ def _make_key(listed: ListedSet, item: RecordedCase) -> CaseKey:
 _SAYS_NOTHING = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 
 
+def has_history(workspace: Workspace) -> bool:
+    """Return True if the history exists. Opening would create it, and viewing a project must not write to it."""
+    return get_history_path(workspace.root).exists()
+
+
 def is_history_dataset(workspace: Workspace, key: CaseKey) -> bool:
     """Return True if a case is a row of such a dataset."""
     if key.target != key.eval_set:
@@ -178,8 +183,8 @@ def is_history_dataset(workspace: Workspace, key: CaseKey) -> bool:
 
 def list_history_datasets(workspace: Workspace) -> Sequence[ListedSet]:
     """List the datasets, newest first. Empty if the history cannot be read, which reading all results reports."""
-    if not get_history_path(workspace.root).exists():
-        return ()  # opening would create it, and viewing a project must not write to it
+    if not has_history(workspace):
+        return ()
     try:
         with workspace.history() as history:
             found = history.list_dataset_runs()
@@ -499,8 +504,8 @@ def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult])
 
 
 def _read_stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
-    if not get_history_path(workspace.root).exists():
-        return {}  # opening would create it, and viewing a project must not write to it
+    if not has_history(workspace):
+        return {}
     with workspace.history() as history:
         latest = history.latest_jobs()
         return {**latest, **workspace.find_renamed_jobs(history, latest)}

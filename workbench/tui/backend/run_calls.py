@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -31,11 +32,11 @@ from workbench.store.evalsets.config_files import ConfigDocument
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
-from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
     EarlierVerdicts,
     WorkspaceCall,
+    has_history,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
@@ -122,8 +123,8 @@ class Runs:
         def find(workspace: Workspace) -> StoppedRun | None:
             from workbench.engine.earlier_runs import find_stopped_run, get_selections
 
-            if not get_history_path(workspace.root).exists():
-                return None  # opening would create it, and viewing a project must not write to it
+            if not has_history(workspace):
+                return None
             with workspace.history() as history:
                 run = find_stopped_run(history)
             if run is None:
@@ -432,14 +433,11 @@ class HistoryReader:
 
     async def read_spread(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> GroupSummary:
         """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
-        history = await self._call(lambda workspace: workspace.history() if _has_history(workspace) else None)
-        if history is None:
-            return summarize_scores(())
-        try:
-            collector = await self._collect(history, cases, earlier)
+        async with self._open() as opened:
+            if opened is None:
+                return summarize_scores(())
+            collector = await self._collect(opened[0], cases, earlier)
             return await self._call(lambda _: collector.summarize())
-        finally:
-            await self._call(lambda _: history.close())
 
     async def read_report(
         self, target: str | None, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
@@ -448,22 +446,11 @@ class HistoryReader:
 
         The runs are the whole runs of a target or set; without a target, the newest runs.
         """
-        held: list[tuple[History, ExpectedCases]] = []  # empty without a history
-
-        def open_history(workspace: Workspace) -> None:
-            if _has_history(workspace):
-                held.append((workspace.history(), ExpectedCases(workspace.document)))
-
-        def close_history(_: Workspace) -> None:
-            for history, _expected in held:
-                history.close()
-
         reasons: dict[CaseKey, str] = {}
-        try:
-            await self._call(open_history)
-            if not held:
+        async with self._open() as opened:
+            if opened is None:
                 return GroupReport(summarize_scores(()))
-            ((history, expected),) = held
+            history, expected = opened
             cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
             keys = await self._call(lambda _: list(chain.from_iterable(listed.case_keys for listed in sets)))
             collector = await self._collect(history, keys, earlier)
@@ -480,8 +467,6 @@ class HistoryReader:
                     _list_newest_runs(history) if target is None else _list_whole_runs(history, target, eval_set, cases)
                 )
             )
-        finally:
-            await self._call(close_history)
         return GroupReport(summary, reasons, runs, dollars)
 
     async def _collect(self, history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts) -> ScoreCollector:
@@ -518,32 +503,31 @@ class HistoryReader:
 
     async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
         """Read the current results of these cases as table rows, in batches."""
-        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
-        if opened is None:
-            return
-        history, expected = opened
-        waiting = iter(cases)
-        read_live_jobs = cache(lambda: history.latest_jobs_by_source(is_replayed=False))  # only if a row is replayed
+        async with self._open() as opened:
+            if opened is None:
+                return
+            history, expected = opened
+            waiting = iter(cases)
+            read_live_jobs = cache(lambda: history.latest_jobs_by_source(is_replayed=False))  # for replayed rows only
 
-        def list_samples(result: CaseResult) -> list[CaseStatus]:
-            jobs = read_live_jobs().get(result.case, ()) if result.execution.is_replayed else ()
-            return [job.status for job in jobs]
+            def list_samples(result: CaseResult) -> list[CaseStatus]:
+                jobs = read_live_jobs().get(result.case, ()) if result.execution.is_replayed else ()
+                return [job.status for job in jobs]
 
-        def stretch(_: Workspace) -> list[TableRow]:
-            found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
-            results = chain.from_iterable(found.values())
-            return [make_table_row(result, expected(result), list_samples(result)) for result in results]
+            def stretch(_: Workspace) -> list[TableRow]:
+                found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
+                results = chain.from_iterable(found.values())
+                return [make_table_row(result, expected(result), list_samples(result)) for result in results]
 
-        try:
             for _ in range(0, len(cases), _ROWS_AT_ONCE):
                 yield await self._call(stretch)
-        finally:
-            await self._call(lambda _: history.close())
 
     async def read_run_rows(self, run_id: str) -> AsyncIterator[list[TableRow]]:
         """Read the results of a stored run as table rows, in batches."""
-        history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
-        try:
+        async with self._open() as opened:
+            if opened is None:
+                return
+            history, expected = opened
             results = history.results(run_id)
 
             def stretch(_: Workspace) -> list[TableRow]:
@@ -551,14 +535,31 @@ class HistoryReader:
 
             while rows := await self._call(stretch):
                 yield rows
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[tuple[History, ExpectedCases] | None]:
+        """Open the history for several calls; None if there is none yet."""
+        held: list[tuple[History, ExpectedCases]] = []  # also filled if the caller is cancelled meanwhile
+
+        def open_history(workspace: Workspace) -> None:
+            if has_history(workspace):
+                held.append((workspace.history(), ExpectedCases(workspace.document)))
+
+        def close_history(_: Workspace) -> None:
+            for history, _expected in held:
+                history.close()
+
+        try:
+            await self._call(open_history)
+            yield held[0] if held else None
         finally:
-            await self._call(lambda _: history.close())
+            await self._call(close_history)
 
     async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
         """Return the result of `work` on the history; `nothing` if there is no history yet."""
 
         def read(workspace: Workspace) -> T:
-            if not _has_history(workspace):
+            if not has_history(workspace):
                 return nothing
             with workspace.history() as history:
                 return work(history)
@@ -629,14 +630,9 @@ def _price(
     return dollars
 
 
-def _has_history(workspace: Workspace) -> bool:
-    """Return True if the history exists. Opening would create it, and viewing a project must not write to it."""
-    return get_history_path(workspace.root).exists()
-
-
 def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
     """Read the executions of a case in every run, and its current hashes. Raises StoreError."""
-    if not _has_history(workspace):
+    if not has_history(workspace):
         return CaseHistory(key)
     with workspace.history() as history:
         executions = history.list_executions(key, limit=MOST_EXECUTIONS)
