@@ -118,7 +118,7 @@ class RunPane(RowsPane):
             return
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
-            self.context.state.add_jobs(key for key in jobs if progress.jobs.get_finished(key) is not None)
+            self.context.state.board.begin_jobs(key for key in jobs if progress.jobs.get_finished(key) is not None)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.context.backend.runs.requeue(progress.run_id, jobs)

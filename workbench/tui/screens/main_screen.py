@@ -637,7 +637,7 @@ class MainScreen(ScreenActions):
 
     @on(SessionWanted)
     async def _on_session_wanted(self, message: SessionWanted) -> None:
-        self.state.pin(message.pinned)
+        self.state.pinned = message.pinned
         if message.tab is not None:
             await self._open_tab(message.tab)
         self.refresh_all()

@@ -263,7 +263,7 @@ class RunController(Controller):
             await asyncio.sleep(0)
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
-            self.state.add_jobs(chunk)
+            self.state.board.begin_jobs(chunk)
             if followed.progress is not None:
                 followed.progress.jobs.add_waiting(chunk)
             await asyncio.sleep(0)
@@ -282,7 +282,7 @@ class RunController(Controller):
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
         self.state.browser.freshness.set_planned_hashes(_map_hashes(run.plan.cases))
-        self.state.add_jobs(jobs)
+        self.state.board.begin_jobs(jobs)
         progress.jobs.add_waiting(jobs)
         self._add(followed)
         return followed

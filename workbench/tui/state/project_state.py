@@ -100,7 +100,7 @@ class AppliedEvents:
 
 @dataclass
 class ProjectState:
-    """Everything that the main screen shows. The screen changes it only through these methods."""
+    """Everything that the main screen shows."""
 
     find_key: Callable[[str], str]
     """Returns the first key of an action, by its id, as the user has set it."""
@@ -230,8 +230,7 @@ class ProjectState:
             self.loaded_case = None
 
     def begin_run(self, run_id: str, *, total: int, now: float, why: str | None = None) -> RunProgress:
-        """Begin a run of `total` jobs; `add_jobs` adds them. `why` is the reason of a run of the watch, None for the
-        user's.
+        """Begin a run of `total` jobs, which the board is given then. `why` is the reason of a run of the watch.
 
         The run line shows its progress, unless the watch starts it during a run of the user: it then follows later.
         """
@@ -262,10 +261,6 @@ class ProjectState:
     def _find_active_runs(self) -> Iterator[RunProgress]:
         shown = () if self.progress is None else (self.progress,)
         return (each for each in (*self._hidden_runs, *shown) if each.ended is None)
-
-    def add_jobs(self, jobs: Iterable[JobKey]) -> None:
-        """Add jobs to the active run."""
-        self.board.begin_jobs(jobs)
 
     def apply(
         self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, run_id: str = "", now: float
@@ -386,10 +381,6 @@ class ProjectState:
         repeats = subject.record.repeats
         place = repeats.index(subject.repeat) + by
         self.repeat = repeats[min(max(place, 0), len(repeats) - 1)]
-
-    def pin(self, pinned: PinnedResult) -> None:
-        """Show this session instead of the newest result."""
-        self.pinned = pinned
 
     def unpin(self) -> bool:
         """Show the newest result again. Return False if nothing was pinned."""
