@@ -150,16 +150,14 @@ def merge(*, parts: tuple[Path, ...], display: DisplayOptions, path: Path) -> in
 
     Exit status: as that of one run of all cases; 2 also if a shard is missing, or is not of the same run.
     """
-    from workbench.cli.printers import TEXT, require_writable, stdout_style, table_lines
-    from workbench.cli.run_commands import Display
+    from workbench.cli.printers import TEXT, Display, require_writable, stdout_style, table_lines
     from workbench.engine.shards import merge_shards
     from workbench.report.report_formats import write_report
     from workbench.report.text_report import row_name, width_of_names
     from workbench.store.files import find_root
 
     showing = Display(**display)
-    if showing.output is not None:
-        require_writable(showing.output)
+    require_writable(showing.output)
     root = find_root(path)
     merged = merge_shards(root, parts, command=build_command_line())
     for problem in merged.problems:

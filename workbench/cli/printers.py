@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -28,6 +29,7 @@ from workbench.report.turn_diff import format_calls
 # Results as they arrive on standard output, and as a document in a file.
 
 TEXT = "text"
+JSON = "json"
 
 _SUFFIXES = {
     ".json": "json",
@@ -132,6 +134,48 @@ def choose_format(report_format: str | None, output: Path | None) -> str:
     return _SUFFIXES.get(output.suffix.lower(), TEXT) if output is not None else TEXT
 
 
+@dataclass(frozen=True, kw_only=True)
+class Display:
+    """How to show the results, from the options."""
+
+    report_format: str | None = None
+    output: Path | None = None
+    plain: bool = False
+    verbose: bool = False
+    details: bool = False
+    """True if the command prints details of each case after the run."""
+
+    @property
+    def document_format(self) -> str:
+        """The format of the document, in `output` or on standard output."""
+        return choose_format(self.report_format, self.output)
+
+    @property
+    def stdout_format(self) -> str:
+        """The format of standard output: that of the document, or text if the document goes to a file."""
+        return self.document_format if self.output is None else TEXT
+
+    @property
+    def needs_cases(self) -> bool:
+        """Whether all cases must be in memory at the end; otherwise each is freed when it is printed."""
+        if self.details or self.document_format == JSON:
+            return self.details
+        return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
+
+    def save(self, report: RunReport, *, name_width: int) -> bool:
+        """Write a report to `output`, if it is given. Return False, with a message, if that fails."""
+        if self.output is None:
+            return True
+        if self.document_format == TEXT:
+            style = TableStyle(verbose=self.verbose)
+            document = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
+        else:
+            from workbench.report.report_formats import write_report
+
+            document = write_report(report, self.document_format)
+        return save_pieces([document], self.document_format, self.output)
+
+
 def output_document(document: str, report_format: str, output: Path | None) -> bool:
     """Write a document to a file, or to standard output without a file or if that fails. Return False if it fails."""
     is_saved = output is not None and save_pieces([document], report_format, output)
@@ -161,10 +205,12 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
     return True
 
 
-def require_writable(output: Path) -> None:
-    """Raise PlanError before the run if the output file cannot be written afterwards."""
+def require_writable(output: Path | None) -> None:
+    """Raise PlanError before the run if the output file, if any, cannot be written afterwards."""
     from workbench.engine.plan import PlanError
 
+    if output is None:
+        return
     if output.is_dir():
         raise PlanError(f"--output {output}: it is a folder, expected a file")
     if not output.parent.is_dir():

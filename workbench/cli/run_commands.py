@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +16,8 @@ import click
 
 from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message, write_lines
 from workbench.cli.printers import (
-    TEXT,
+    JSON,
+    Display,
     DocumentPrinter,
     JsonSpool,
     LinePrinter,
@@ -30,7 +31,6 @@ from workbench.cli.printers import (
     require_writable,
     save_pieces,
     stdout_style,
-    table_lines,
 )
 from workbench.cli.shared_options import (
     FOLDER,
@@ -79,7 +79,7 @@ from workbench.report.run_report import (
     describe_quarantine,
     summarise_case,
 )
-from workbench.report.text_report import TableStyle, VerdictTable, quota_wait_text, width_of_names
+from workbench.report.text_report import VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
@@ -426,50 +426,6 @@ def _format_model_limits(plan: Plan) -> Iterator[str]:
 
 # Execution of a plan: progress, results, exit status.
 
-JSON = "json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Display:
-    """How to show the results, from the options."""
-
-    report_format: str | None = None
-    output: Path | None = None
-    plain: bool = False
-    verbose: bool = False
-    details: bool = False
-    """True if the command prints details of each case after the run."""
-
-    @property
-    def document_format(self) -> str:
-        """The format of the document, in `output` or on standard output."""
-        return choose_format(self.report_format, self.output)
-
-    @property
-    def stdout_format(self) -> str:
-        """The format of standard output: that of the document, or text if the document goes to a file."""
-        return self.document_format if self.output is None else TEXT
-
-    @property
-    def needs_cases(self) -> bool:
-        """Whether all cases must be in memory at the end; otherwise each is freed when it is printed."""
-        if self.details or self.document_format == JSON:
-            return self.details
-        return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
-
-    def save(self, report: RunReport, *, name_width: int) -> bool:
-        """Write a report to `output`, if it is given. Return False, with a message, if that fails."""
-        if self.output is None:
-            return True
-        if self.document_format == TEXT:
-            style = TableStyle(verbose=self.verbose)
-            document = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
-        else:
-            from workbench.report.report_formats import write_report
-
-            document = write_report(report, self.document_format)
-        return save_pieces([document], self.document_format, self.output)
-
 
 def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
     """Run a plan to its end. Return the report, with cases only if `display` needs them, and the exit status.
@@ -478,8 +434,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
     """
     from workbench.engine.run import Holds
 
-    if display.output is not None:
-        require_writable(display.output)
+    require_writable(display.output)
     rows = _list_rows(plan)
     name_width = width_of_names([name_row(case, repeat) for case, repeat in rows])
     printer = _make_printer(plan, display, rows=rows, name_width=name_width)

@@ -97,7 +97,8 @@ def score(
 
     Exit status: that of `workbench run`. Without a metric with a threshold there are no verdicts; the status is 1.
     """
-    from workbench.cli.run_commands import Display, execute_plan
+    from workbench.cli.printers import Display
+    from workbench.cli.run_commands import execute_plan
     from workbench.engine.plan import RunOptions
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
@@ -304,7 +305,8 @@ def _digest(folder: Path) -> str:
 
 
 def _run_all(folder: Path, *, plain: bool) -> int:
-    from workbench.cli.run_commands import Display, execute_plan
+    from workbench.cli.printers import Display
+    from workbench.cli.run_commands import execute_plan
     from workbench.engine.plan import RunOptions, Selection
     from workbench.engine.workspace import Workspace
 
