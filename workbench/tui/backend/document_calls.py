@@ -444,7 +444,7 @@ class Accepting:
         def accept(workspace: Workspace) -> StartedRun | str:
             workspace.acceptances.accept(wanted, label=label)
             try:
-                plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown)
+                plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown, repeats=wanted.repeats)
             except PlanError as error:
                 return str(error)
             return _start_run(workspace, plan)

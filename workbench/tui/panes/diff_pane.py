@@ -45,7 +45,8 @@ class HunkAcceptor:
 
         Return the reason if it was refused.
         """
-        wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole)
+        shown = self._screen_context.state.board.find_verdicts_by_case([result.case]).get(result.case, {})
+        wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole, repeats=shown)
         label = f"accept {plural(len(hunks), 'difference')} of {result.case.eval_id}"
         eval_set = result.case.eval_set
         try:

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.message import Message
 
 from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
-from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -26,6 +25,9 @@ from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import find_edit_obstacle
 from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 _LOOK = 0.1  # seconds between two checks whether the case was rescored
 
