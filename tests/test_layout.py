@@ -112,7 +112,7 @@ _TESTED_WITH_OTHERS = {  # no file of its own name in `tests`, and why
     "model/target": "types: tested with the settings that are read into them",
     "store/errors": "types of errors: tested with what raises them",
     "tui/backend/backend": "only joins the calls of the other modules beside it",
-    "tui/screens/screen_actions": "only opens screens: tested with them, in tests/tui/dialogs/cause_screens and others",
+    "tui/screens/screen_actions": "only opens screens: tested with them, in tests/tui/screens",
     "watch/bisection": "tested with its command, in tests/cli/cause_commands/test_bisect.py",
 }
 

@@ -325,7 +325,7 @@ async def test_an_edit_that_cannot_be_saved_is_undone(
     monkeypatch.chdir(workbench.root)
     tools = ProjectTools(workbench.root, may_run=False, may_edit=True)
     try:
-        proposed = tools.propose_expectation(LIGHT, "off", turn=1, response="ok", calls=None)
+        proposed = tools.propose_edit(eval_set=LIGHT, case="off", response="ok")
         with monkeypatch.context() as patch:
 
             def fail(*_: Any, **__: Any) -> None:
@@ -333,10 +333,10 @@ async def test_an_edit_that_cannot_be_saved_is_undone(
 
             patch.setattr(module, "write_atomic", fail)
             with pytest.raises(StoreError, match="the disk is full"):
-                tools.apply(LIGHT, "off", proposed["proposal"])
+                tools.apply_edit(eval_set=LIGHT, case="off", proposal=proposed["proposal"])
         before = (workbench.root / LIGHT).read_bytes()
-        again = tools.propose_expectation(LIGHT, "off", turn=1, response="ok", calls=None)
-        tools.apply(LIGHT, "off", again["proposal"])
+        again = tools.propose_edit(eval_set=LIGHT, case="off", response="ok")
+        tools.apply_edit(eval_set=LIGHT, case="off", proposal=again["proposal"])
     finally:
         tools.close()
 

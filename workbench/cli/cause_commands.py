@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, graceful_interrupt, message, write_document, write_lines
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    graceful_interrupt,
+    is_interactive,
+    message,
+    write_lines,
+    write_record,
+)
 from workbench.cli.shared_options import (
     Number,
     WholeNumber,
     build_command_line,
     case_option,
     config_option,
+    format_option,
     models_option,
 )
+from workbench.model.text import one_line, pluralise, redact
 
 if TYPE_CHECKING:
     from workbench.cli.printers import ProgressPrinter
@@ -60,9 +71,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
     help="Take the case, its criteria and the settings from each commit. Default: those of the working tree.",
 )
 @click.option("--target", metavar="NAME", help="The target that runs the case, if several could.")
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 def bisect(
     *,
     case: str,
@@ -94,7 +103,6 @@ def bisect(
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.model.target import ModelMode
     from workbench.report.bisect_report import CommitOutcome, SampleSource, bisect_lines, bisect_record, step_line
-    from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
     from workbench.watch.bisection import Bisection, BisectOptions
     from workbench.watch.commit_verdicts import BisectInterrupted
@@ -134,7 +142,7 @@ def bisect(
                     return INTERRUPTED
                 raise
     if report_format == "json":
-        write_document(dump(bisect_record(found), indent=2) + "\n")
+        write_record(bisect_record(found))
     else:
         write_lines(bisect_lines(found))
     return _FOUND if found.found is not None else _SEVERAL_LEFT
@@ -181,9 +189,7 @@ _GONE = 1
 )
 @click.option("--yes", is_flag=True, help="Keep the new case without asking; the default without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Keep nothing; print what was found.")
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @click.option("--plain", is_flag=True, help="No progress line.")
 def shrink(
     *,
@@ -224,7 +230,6 @@ def shrink(
         make_predicate_config,
     )
     from workbench.model.target import ModelMode
-    from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
 
     if predicate is not None and criteria:
@@ -259,7 +264,7 @@ def shrink(
             message("interrupted")
             status = INTERRUPTED
     if not is_text:
-        write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
+        write_record(_make_record(found, budget=budget, repeats=repeats, kept=kept))
     elif found.outcome is CandidateOutcome.SAME:
         write_lines([_format_end(found, kept)])
     if found.outcome is not CandidateOutcome.SAME and not found.is_interrupted:
@@ -299,23 +304,18 @@ def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: 
 
     progress = ProgressPrinter(total=budget, shown=sys.stderr.isatty() and not plain)
 
-    def announce(text: str) -> None:
-        with progress.pause():
-            message(text)
-
     smallest: list[ShrinkStep] = []
 
     def report(step: ShrinkStep) -> None:
         for variant in step.variants:
             progress.count_case(variant.result.status)
         if shows_steps and (step.is_smallest or step.part is None):
-            with progress.pause():
-                write_lines([_format_step(step, smallest[-1] if smallest else None)])
+            progress.print_lines([_format_step(step, smallest[-1] if smallest else None)])
             smallest.append(step)
 
     shrinker.report, shrinker.announce = report, progress.show_case
     promise = "the result is the smallest case so far"
-    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce, promise=promise):
+    with progress, graceful_interrupt(shrinker.executor.cancel, announce=progress.announce, promise=promise):
         return shrinker.shrink()
 
 
@@ -329,16 +329,10 @@ def _get_status(found: Shrunk) -> int:
     return ERRORS if found.outcome is CandidateOutcome.ERROR else _GONE
 
 
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 def _confirm(found: Shrunk, output: Path | None) -> bool:
     """Ask whether to keep the case; without a terminal it is kept."""
-    from workbench.model.text import one_line
-
     place = one_line(str(output or found.case.eval_set))
-    return not _is_terminal() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
+    return not is_interactive() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
 
 
 def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
@@ -372,7 +366,6 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
 def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
     from workbench.engine.case_variants import explain_changed_files
     from workbench.engine.shrinking import CandidateOutcome, explain_untried, format_numbers, measure_case
-    from workbench.model.text import one_line, pluralise
 
     if found.outcome is CandidateOutcome.SAME:
         yield ""
@@ -392,8 +385,6 @@ def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
 
 def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
     """Format where the smaller case is kept, if it is."""
-    from workbench.model.text import one_line
-
     if kept is not None:
         return one_line(f"kept as {kept[1]} in {kept[0]}")
     if found.is_smaller:
@@ -457,9 +448,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
     help="Executions with the whole instruction, and without each part while the budget suffices.",
 )
 @models_option
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @click.option("--plain", is_flag=True, help="No progress line.")
 def why(
     *,
@@ -491,7 +480,6 @@ def why(
     from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.plan import RunOptions
     from workbench.model.target import ModelMode
-    from workbench.report.report_formats import dump
 
     if budget <= repeats:
         raise click.UsageError(f"--budget {budget}: expected more than the --repeats ({repeats}) of the case itself.")
@@ -515,7 +503,7 @@ def why(
     if report_format == "text":
         write_lines(_format_closing(found, budget=budget))
     else:
-        write_document(dump(_make_ablation_record(found, budget=budget, repeats=repeats), indent=2) + "\n")
+        write_record(_make_ablation_record(found, budget=budget, repeats=repeats))
     if found.is_error:
         failures = [each.result.failure for each in found.whole.variants if each.result.failure is not None]
         why_not = f": {failures[0].message}" if failures else ""
@@ -527,35 +515,26 @@ def why(
 
 def _run_ablation(ablation: Ablation, progress: ProgressPrinter, *, shows_effects: bool) -> Ablated:
     """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
-    from workbench.model.text import one_line
-
     place: list[tuple[str, str]] = []
 
-    def announce(text: str) -> None:
-        with progress.pause():
-            message(text)
-
     def report_whole(whole: AblationExecutions) -> None:
-        with progress.pause():
-            write_lines([one_line(f"{ablation.executor.key}: {whole.describe_whole()}")])
+        progress.print_lines([one_line(f"{ablation.executor.key}: {whole.describe_whole()}")])
 
     def report(effect: BlockEffect) -> None:
         heading = effect.block.agent, effect.block.field
         lines = [] if heading in place else ["", one_line(f"{heading[0]}, {heading[1]}")]
         place.append(heading)
-        with progress.pause():
-            write_lines([*lines, *_format_effect(effect)])
+        progress.print_lines([*lines, *_format_effect(effect)])
 
     if shows_effects:
         ablation.report_whole, ablation.report = report_whole, report
     promise = "the result is what is known so far"
-    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce, promise=promise):
+    with progress, graceful_interrupt(ablation.executor.cancel, announce=progress.announce, promise=promise):
         return ablation.run()
 
 
 def _format_effect(found: BlockEffect) -> Iterator[str]:
     from workbench.engine.ablation import Effect
-    from workbench.model.text import one_line, redact
 
     block = found.block
     lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
@@ -581,7 +560,6 @@ _LONGEST_LINE = 80
 
 def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
     from workbench.engine.case_variants import explain_changed_files
-    from workbench.model.text import one_line, pluralise
 
     yield ""
     yield f"{pluralise(found.executions, 'execution')} of {budget}"
@@ -594,7 +572,6 @@ def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
 
 
 def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[str, Any]:
-    from workbench.model.text import redact
     from workbench.report.report_formats import SCHEMA_VERSION
 
     def describe(executions: AblationExecutions) -> dict[str, Any]:

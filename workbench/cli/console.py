@@ -87,6 +87,13 @@ def write_document(text: str) -> None:
         drop_output()
 
 
+def write_record(record: object) -> None:
+    """Write a record to standard output as a JSON document."""
+    from workbench.report.report_formats import dump
+
+    write_document(dump(record, indent=2) + "\n")
+
+
 def has_reader() -> bool:
     """Return False if the reader of standard output is known to be gone."""
     if _dropped:
@@ -114,6 +121,11 @@ def drop_output() -> None:
         os.close(null)
 
 
+def is_interactive() -> bool:
+    """Return True if the user can be asked: standard input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def wants_colour(stream: object, *, plain: bool) -> bool:
     """Return True if the stream is a terminal, and neither `--plain` nor NO_COLOR forbids colours."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
@@ -131,7 +143,6 @@ class LateCancel:
         self._is_cancelled = False
 
     def __call__(self) -> None:
-        """Cancel."""
         self._is_cancelled = True
         if self._cancel is not None:
             self._cancel()

@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,12 @@ import click
 from workbench import __version__
 from workbench.cli.console import WRONG, write_lines
 from workbench.model.target import AgentKind
+from workbench.model.text import neutralise, pluralise, redact
 
 if TYPE_CHECKING:
     from workbench.agents.ray_hosts import RayCluster
     from workbench.engine.workspace import Workspace
+    from workbench.model.criteria import EvalConfig
     from workbench.model.target import Target
 
 
@@ -69,13 +71,12 @@ def doctor(path: Path, *, check: bool) -> int:
     """
     from workbench.cli.evalset_commands import check_remote_datasets
     from workbench.engine.workspace import Workspace
-    from workbench.model.text import neutralise, pluralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_find_problems(workspace))
         judges = find_judges(workspace)
         problems += report_missing_keys(judges, find_user_models(workspace))
-        answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
+        answers, unanswered = asyncio.run(ask_judges(judges, workspace)) if check else ({}, [])
         agents = check_targets(workspace.project.targets.values(), ask=check)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
@@ -323,7 +324,6 @@ def _check_program(target: Target) -> Iterator[Health]:
 
 def _check_recording(target: Target) -> Iterator[Health]:
     """Check the file with recordings for all eval sets, if there is one."""
-    from workbench.model.text import pluralise
     from workbench.store.datasets.dataset_files import read_recorded
     from workbench.store.errors import StoreError
     from workbench.store.project_discovery import find_recordings
@@ -538,56 +538,53 @@ class UsedModel:
 
 
 def find_judges(workspace: Workspace) -> list[UsedModel]:
-    """Return the judge models of the project. Sets with unreadable criteria are skipped; others report them."""
-    from workbench.engine.plan import complete_config
+    """Return the judge models of the project."""
     from workbench.metrics.registry import prepare
-    from workbench.model.criteria import default_config
-    from workbench.store.errors import StoreError
-    from workbench.store.evalsets.config_files import load_config
 
-    judges: dict[tuple[str, str], UsedModel] = {}
-    for entry in workspace.project.eval_sets:
-        if entry.target is None:
-            continue
-        try:
-            config = default_config() if entry.config is None else load_config(entry.config)
-        except StoreError:
-            continue
-        target = workspace.project.targets[entry.target]
-        for model in prepare(complete_config(config, workspace.settings)).judge_models:
-            judges.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
-    return list(judges.values())
+    return _find_models(workspace, lambda _, config: prepare(config).judge_models)
 
 
 def find_user_models(workspace: Workspace) -> list[UsedModel]:
-    """Return the models that play users of scenarios. Unreadable sets are skipped, as above."""
-    from workbench.engine.plan import complete_config, get_user_options
+    """Return the models that play users of scenarios."""
+    from workbench.engine.plan import get_user_options
+
+    def find(eval_set: str, config: EvalConfig) -> Iterable[str]:
+        document = workspace.document(eval_set)
+        readable = (document.case(each.index) for each in document.entries if each.problem is None)
+        has_scenario = any(case.conversation_scenario is not None for case in readable)
+        return [get_user_options(config).model] if has_scenario else []
+
+    return _find_models(workspace, find)
+
+
+def _find_models(workspace: Workspace, find: Callable[[str, EvalConfig], Iterable[str]]) -> list[UsedModel]:
+    """Return the models that `find` finds for the sets. Unreadable sets and criteria are skipped; others report them.
+
+    `find` may raise StoreError.
+    """
+    from workbench.engine.plan import complete_config
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.config_files import load_config
 
-    players: dict[tuple[str, str], UsedModel] = {}
+    used: dict[tuple[str, str], UsedModel] = {}
     for entry in workspace.project.eval_sets:
         if entry.target is None:
             continue
         try:
-            document = workspace.document(entry.relative)
-            readable = (document.case(each.index) for each in document.entries if each.problem is None)
-            if all(case.conversation_scenario is None for case in readable):
-                continue
             config = default_config() if entry.config is None else load_config(entry.config)
+            models = find(entry.relative, complete_config(config, workspace.settings))
         except StoreError:
             continue
         target = workspace.project.targets[entry.target]
-        model = get_user_options(complete_config(config, workspace.settings)).model
-        players.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
-    return list(players.values())
+        for model in models:
+            used.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
+    return list(used.values())
 
 
 def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
     """Yield a problem for each model without a key, with the missing variable."""
     from workbench.engine.plan import is_scripted, read_environment
-    from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
         for asked in models:
@@ -602,7 +599,6 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     from workbench.engine.plan import read_environment
     from workbench.engine.plan_cost import build_prices
     from workbench.llm.prompt_templates import Tokens
-    from workbench.model.text import pluralise
     from workbench.report.run_report import cost_text
 
     if not judges:
@@ -622,21 +618,14 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
         if unknown is None:
             sides = (prices.cost(judge.model, Tokens(*side)) for side in ((1_000_000, 0), (0, 1_000_000)))
             asked, answered = (cost_text(float(side)) for side in sides)
-        yield (
-            f"    {unknown}"
-            if unknown is not None
-            else f"    {asked} per million input tokens, {answered} per million output tokens"
-        )
+            unknown = f"{asked} per million input tokens, {answered} per million output tokens"
+        yield f"    {unknown}"
         if (answer := answers.get(_name(judge))) is not None:
             yield f"    {answer}"
 
 
-def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
+async def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     """Ask each judge a small question; return the outcomes by target and model, and problems."""
-    return asyncio.run(_ask_judges(judges, workspace))
-
-
-async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.plan import is_scripted, read_environment
     from workbench.llm.model_types import Message, ModelError, ModelRequest
     from workbench.llm.models import ModelOptions, Models

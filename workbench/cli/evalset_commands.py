@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -21,9 +21,11 @@ from workbench.cli.console import (
     WRONG,
     LateCancel,
     graceful_interrupt,
+    is_interactive,
     message,
     write_document,
     write_lines,
+    write_record,
 )
 from workbench.cli.shared_options import (
     FILE,
@@ -36,7 +38,9 @@ from workbench.cli.shared_options import (
     dataset_argument,
     recording_options,
 )
-from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, real_path
+from workbench.model.text import neutralise, pluralise, redact, suggest_name
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, make_relative_name, real_path, write_atomic, write_new
 
 if TYPE_CHECKING:
     from workbench.engine.conversion import Form, Side
@@ -160,7 +164,7 @@ def generate_eval_cases(
     if dry_run:
         write_document(_format_scenarios(generated.scenarios))
         return 0
-    kept = generated.scenarios if yes or not _is_terminal() else _choose(generated.scenarios)
+    kept = generated.scenarios if yes or not is_interactive() else _choose(generated.scenarios)
     if not kept:
         message("no scenario chosen; nothing was written")
         return 0
@@ -197,9 +201,6 @@ def find_agent_project(agent: Path, eval_set: Path, name: str | None) -> tuple[P
     """Return the project with only the requested agent. Raises PlanError for an unknown target, and StoreError."""
     from workbench.engine.plan import PlanError
     from workbench.engine.project_selection import make_project
-    from workbench.model.text import suggest_name
-    from workbench.store.errors import StoreError
-    from workbench.store.files import make_relative_name
     from workbench.store.project_discovery import can_claim, find_agent_folder, make_configured_target
 
     project, loaded = make_project(agent, [])
@@ -291,14 +292,8 @@ def _format_scenarios(scenarios: Sequence[ConversationScenario]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 def _choose(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
     """Show the scenarios, and return those that the user chooses."""
-    from workbench.model.text import neutralise
-
     for number, scenario in enumerate(scenarios, start=1):
         persona = f" · {scenario.user_persona}" if scenario.user_persona else ""
         write_lines(
@@ -417,7 +412,6 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     Exit status: 0 no error, warnings are possible; 2 an error.
     """
     from workbench.engine.set_files import validate_files
-    from workbench.model.text import neutralise, pluralise
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
@@ -488,14 +482,13 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
 
     Exit status: 0 nothing found; 1 something found; 2 the dataset cannot be read.
     """
-    from workbench.model.text import neutralise, pluralise, redact
     from workbench.store.datasets.dataset_files import read_dataset
     from workbench.store.datasets.dataset_lint import lint as look_through
 
     read = read_dataset(dataset, columns=columns)
     found = look_through(read, tools=None if agent is None else _read_tools(agent, dataset))
     if report_format == "json":
-        write_document(_format_json(read, found))
+        write_record(_make_record(read, found))
     else:
         write_lines(redact(neutralise(_format_finding(read, finding))) for finding in found)
         rows = len({finding.row for finding in found if finding.row is not None})
@@ -534,8 +527,6 @@ def convert(
     """
     from workbench.engine.conversion import convert as converted
     from workbench.engine.conversion import guess_form
-    from workbench.model.text import neutralise, pluralise
-    from workbench.store.files import write_atomic, write_new
 
     if to.exists() and not force:
         raise click.UsageError(f"{to} already exists; --force overwrites it.")
@@ -562,8 +553,6 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
 
 
 def _format_finding(read: Dataset, finding: LintFinding) -> str:
-    from workbench.store.errors import shown_path
-
     place = shown_path(read.source)
     if finding.line is not None:
         place += f":{finding.line}:{finding.column or 1}"
@@ -571,19 +560,13 @@ def _format_finding(read: Dataset, finding: LintFinding) -> str:
     return f"{place}: {row}{finding.rule}: {finding.message}"
 
 
-def _format_json(read: Dataset, found: list[LintFinding]) -> str:
-    from dataclasses import asdict
-
-    from workbench.report.report_formats import dump
-    from workbench.store.errors import shown_path
-
-    record = {
+def _make_record(read: Dataset, found: list[LintFinding]) -> dict[str, Any]:
+    return {
         "schema_version": SCHEMA_VERSION,
         "dataset": shown_path(read.source),
         "rows": len(read.rows),
         "findings": [asdict(finding) for finding in found],
     }
-    return dump(record, indent=2) + "\n"
 
 
 # Remote datasets, checked by `workbench doctor --check`.
@@ -613,7 +596,6 @@ def check_remote_datasets(entries: Iterable[EvalSetEntry]) -> Mapping[str, str |
 def _check_dataset(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
     from workbench.store.datasets.dataset_files import check_dataset_reachable
     from workbench.store.datasets.remote_data import describe_error
-    from workbench.store.errors import StoreError
 
     problem = None
     try:

@@ -8,22 +8,28 @@ from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
+from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines, write_record
 from workbench.cli.shared_options import (
     FOLDER,
     FORMAT_CHOICES,
+    DisplayOptions,
     NamedArgument,
     SummaryGroup,
     WholeNumber,
     build_command_line,
     case_option,
     display_options,
+    format_option,
+    output_option,
+    verbose_option,
+    what_argument,
 )
-from workbench.store.errors import StoreError
+from workbench.model.text import one_line, pluralise
+from workbench.store.errors import IsDataset, StoreError, raise_all
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
@@ -45,17 +51,11 @@ path_option = click.option(
 
 @click.command()
 @click.argument("run", required=False)
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="Maximum number of runs.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
-@click.option(
-    "--verbose",
-    is_flag=True,
-    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
-)
+@verbose_option
 def history(*, run: str | None, report_format: str, limit: int, path: Path, plain: bool, verbose: bool) -> int:
     """List earlier runs, or show one of them.
 
@@ -69,7 +69,7 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
     if run is None:
         runs = read_runs(root, limit=limit)
         if report_format == "json":
-            write_document(_format_runs_json(runs))
+            write_record(_make_runs_record(runs))
         else:
             write_lines(_format_runs(runs))
         return 0
@@ -94,30 +94,24 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
     type=click.Choice(FORMAT_CHOICES[1:]),
     help="Default: json, or the format that the name of --output ends with.",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@output_option
 @path_option
 def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
     """Write an earlier run as JSON, JUnit XML, Markdown, CSV or HTML.
 
     RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the current eval sets.
     """
-    from workbench.cli.printers import TEXT, choose_format, save_report
+    from workbench.cli.printers import TEXT, choose_format, output_document
     from workbench.report.report_formats import write_report
     from workbench.store.files import find_root
 
     chosen = choose_format(report_format, output)
     chosen = "json" if chosen == TEXT else chosen
-    shown = read_report(find_root(path), run)
-    if output is None:
-        write_document(write_report(shown, chosen))
-    elif not save_report(shown, chosen, output, table_text=""):
-        write_document(write_report(shown, chosen))
-        return WRONG
-    return 0
+    document = write_report(read_report(find_root(path), run), chosen)
+    return 0 if output_document(document, chosen, output) else WRONG
 
 
 def _format_runs(runs: list[StoredRun]) -> list[str]:
-    from workbench.model.text import one_line, pluralise
     from workbench.report.run_report import counts_text, duration_text, time_text
 
     if not runs:
@@ -135,10 +129,10 @@ def _format_runs(runs: list[StoredRun]) -> list[str]:
     return lines
 
 
-def _format_runs_json(runs: list[StoredRun]) -> str:
-    from workbench.report.report_formats import SCHEMA_VERSION, dump, history_record
+def _make_runs_record(runs: list[StoredRun]) -> dict[str, Any]:
+    from workbench.report.report_formats import SCHEMA_VERSION, history_record
 
-    return dump({"schema_version": SCHEMA_VERSION, "runs": [history_record(run) for run in runs]}, indent=2) + "\n"
+    return {"schema_version": SCHEMA_VERSION, "runs": [history_record(run) for run in runs]}
 
 
 # `workbench merge`
@@ -148,15 +142,7 @@ def _format_runs_json(runs: list[StoredRun]) -> str:
 @click.argument("parts", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PART...")
 @display_options
 @path_option
-def merge(
-    *,
-    parts: tuple[Path, ...],
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
-    path: Path,
-) -> int:
+def merge(*, parts: tuple[Path, ...], display: DisplayOptions, path: Path) -> int:
     """Merge the results of all shards into one run, and report it.
 
     PART is the .workbench folder of a machine that ran `workbench run --shard K/N`, a folder that contains it, or the
@@ -164,32 +150,27 @@ def merge(
 
     Exit status: as that of one run of all cases; 2 also if a shard is missing, or is not of the same run.
     """
-    from workbench.cli.printers import TEXT, choose_format, require_writable, save_report, stdout_style, table_lines
+    from workbench.cli.printers import TEXT, Display, require_writable, stdout_style, table_lines
     from workbench.engine.shards import merge_shards
-    from workbench.model.text import pluralise
     from workbench.report.report_formats import write_report
-    from workbench.report.text_report import TableStyle, row_name, width_of_names
+    from workbench.report.text_report import row_name, width_of_names
     from workbench.store.files import find_root
 
-    if output is not None:
-        require_writable(output)
+    showing = Display(**display)
+    require_writable(showing.output)
     root = find_root(path)
     merged = merge_shards(root, parts, command=build_command_line())
     for problem in merged.problems:
         message(problem)
     message(f"merged {pluralise(len(parts), 'shard')} into run {merged.run_id}", prefix="")
     shown = read_report(root, merged.run_id)
-    chosen = choose_format(report_format, output)
-    if output is None and chosen != TEXT:
-        write_document(write_report(shown, chosen))
+    if showing.stdout_format != TEXT:
+        write_document(write_report(shown, showing.stdout_format))
         return merged.exit_status
     width = width_of_names([row_name(case) for case in shown.cases])
-    write_lines(table_lines(shown, style=stdout_style(plain=plain, verbose=verbose), name_width=width))
-    if output is not None:
-        table = "\n".join(table_lines(shown, style=TableStyle(verbose=verbose), name_width=width)) + "\n"
-        if not save_report(shown, chosen, output, table_text=table):
-            return WRONG
-    return merged.exit_status
+    style = stdout_style(plain=showing.plain, verbose=showing.verbose)
+    write_lines(table_lines(shown, style=style, name_width=width))
+    return merged.exit_status if showing.save(shown, name_width=width) else WRONG
 
 
 _SAME, _WORSE = 0, 1
@@ -210,7 +191,7 @@ _COMPARISON_FORMATS = ("text", "json", "markdown", "html")
     help="Default: text, or the format that the name of --output ends with. html: the report of the later run, with "
     "its changes; markdown: for a comment on a pull request.",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@output_option
 @click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
 @click.option(
     "--fail-on",
@@ -246,7 +227,7 @@ def compare(
     Exit status: 1 if a case that passed fails now (or see --fail-on), 3 if all such cases ended in ERROR, else 0. A
     flaky case is not a regression.
     """
-    from workbench.cli.printers import choose_format, save_pieces, stdout_style
+    from workbench.cli.printers import choose_format, output_document, stdout_style
     from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
     from workbench.report.report_formats import dump, html_page
     from workbench.report.text_report import TableStyle
@@ -272,12 +253,7 @@ def compare(
             write_lines(lines)
             return _compute_status(comparison, fail_on)
         document = "\n".join(lines) + "\n"
-    if output is None:
-        write_document(document)
-    elif not save_pieces([document], chosen, output):
-        write_document(document)
-        return WRONG
-    return _compute_status(comparison, fail_on)
+    return _compute_status(comparison, fail_on) if output_document(document, chosen, output) else WRONG
 
 
 def compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
@@ -319,7 +295,6 @@ class _FlakyGroup(SummaryGroup):
         return super().parse_args(ctx, args)
 
 
-what_argument = click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
 _DAYS = 14
 _MOST_DAYS = 3650
 
@@ -335,9 +310,7 @@ def flaky() -> None:
 
 @flaky.command("list")
 @what_argument
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @path_option
 def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     """List flaky cases, and cases in quarantine, also those that the set no longer has.
@@ -352,7 +325,6 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     quarantine, else 0.
     """
     from workbench.model.identity import CaseKey
-    from workbench.model.text import pluralise
     from workbench.report.flaky_cases import (
         FlakySearch,
         find_flaky_cases,
@@ -362,7 +334,6 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
         outage_line,
         quarantine_lines,
     )
-    from workbench.report.report_formats import dump
     from workbench.store.evalsets.quarantine import find_quarantine
     from workbench.store.files import find_root
 
@@ -393,7 +364,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     )
     if report_format == "json":
         record = flaky_record(found, left_out=left_out, quarantined=quarantined, problems=problems)
-        write_document(dump(record, indent=2) + "\n")
+        write_record(record)
     else:
         lines = [] if not has_runs else [*flaky_lines(found, repeated=repeated), ""]
         listed = {(each.case.eval_set, each.case.name) for each in found}
@@ -435,7 +406,6 @@ def quarantine_cases(
     quarantine gets the new day and reason. A quarantine has no effect once the user says something else in the case.
     """
     from workbench.model.evalset import Quarantine
-    from workbench.model.text import one_line
     from workbench.store.evalsets.quarantine import set_quarantine
     from workbench.store.files import find_root, get_sidecar_path
 
@@ -458,15 +428,11 @@ def quarantine_cases(
 def release_quarantine(*, what: tuple[str, ...], cases: tuple[str, ...], path: Path) -> int:
     """End the quarantine of cases, or of all cases of a set."""
     from workbench.cli.case_selection import select
-    from workbench.model.text import one_line
-    from workbench.store.errors import raise_all
     from workbench.store.evalsets.quarantine import read_quarantines, release_cases
     from workbench.store.files import find_root
-    from workbench.store.project_discovery import discover
-    from workbench.store.settings import load_settings
 
     root = find_root(path)
-    project = discover(root, load_settings(root), root=root)
+    project = _discover(root)
     missing = []
     for text, named in zip(what, _split_names(project, what, cases), strict=True):
         wanted = {text: ()} if named.cases is None else {f"{named.name}:{case}": (case,) for case in named.cases}
@@ -483,6 +449,13 @@ def release_quarantine(*, what: tuple[str, ...], cases: tuple[str, ...], path: P
     for name in missing:
         message(one_line(f"{name}: was not in quarantine"))
     return WRONG if missing else 0
+
+
+def _discover(root: Path) -> Project:
+    from workbench.store.project_discovery import discover
+    from workbench.store.settings import load_settings
+
+    return discover(root, load_settings(root), root=root)
 
 
 def _split_names(project: Project, what: Sequence[str], cases: tuple[str, ...]) -> list[NamedArgument]:
@@ -522,7 +495,6 @@ def _find_named_cases(root: Path, what: Sequence[str], cases: tuple[str, ...]) -
 def _name_cases(workspace: Workspace, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
     """Map names to cases. Raises PlanError for a dataset whose rows only `score` knows."""
     from workbench.engine.plan import PlanError
-    from workbench.store.errors import IsDataset
     from workbench.store.files import get_sidecar_path
 
     try:
@@ -539,10 +511,8 @@ def _name_cases(workspace: Workspace, eval_set: str) -> Mapping[str, Set[CaseInS
 def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
     """Read the quarantines of all sets of a project, as of today; report what cannot be read, and files without set."""
     from workbench.store.evalsets.quarantine import find_orphans, find_sidecars, read_project_quarantines
-    from workbench.store.project_discovery import discover
-    from workbench.store.settings import load_settings
 
-    project = discover(root, load_settings(root), root=root)
+    project = _discover(root)
     local = [entry.relative for entry in project.eval_sets if entry.address is None]
     found = read_project_quarantines(root, local)
     for of_set in found.values():
@@ -556,12 +526,10 @@ def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
 def _make_filter(root: Path, what: Sequence[str]) -> Callable[[CaseKey], bool]:
     """Return whether a case is one of those that the arguments name. Raises PlanError for unknown names."""
     from workbench.cli.case_selection import only_cases, select, split_names
-    from workbench.store.project_discovery import discover
-    from workbench.store.settings import load_settings
 
     if not what:
         return lambda _: True
-    project = discover(root, load_settings(root), root=root)
+    project = _discover(root)
     named = split_names(project, what)
     targets = {each.name for each in named if each.name in project.targets}
     others = select(project, [each for each in named if each.name not in targets]) if len(targets) < len(named) else []

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.console import WRONG, message, write_document, write_lines
-from workbench.cli.shared_options import WholeNumber
+from workbench.cli.console import WRONG, message, write_lines, write_record
+from workbench.cli.shared_options import WholeNumber, format_option
+from workbench.model.text import neutralise, one_line, pluralise, shorten
 
 if TYPE_CHECKING:
     from workbench.engine.session_import import ImportedSession, Redactor, SessionFilter, SourceFile
@@ -69,9 +70,7 @@ def _compile_patterns(
     callback=_compile_patterns,
     help="Also replace matches of this regular expression by [redacted]; repeatable.",
 )
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 def import_sessions(
     *,
     sources: tuple[Path, ...],
@@ -129,8 +128,6 @@ def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
         redaction_records,
         session_record,
     )
-    from workbench.model.text import neutralise
-    from workbench.report.report_formats import dump
 
     redacted, redactions = redactor.redact_session(session)
     if as_json:
@@ -140,7 +137,7 @@ def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
             "case": case_record(redacted),
             "redactions": redaction_records(redactions),
         }
-        write_document(dump(shown, indent=2) + "\n")
+        write_record(shown)
         return 0
     lines = [f"{redacted.id}  {redacted.user}  {_format_time(redacted)}"]
     for heading, text in preview_lines(redacted):
@@ -155,8 +152,6 @@ def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
 
 def _list(sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redactor, *, as_json: bool) -> int:
     from workbench.engine.session_import import SCHEMA_VERSION, find_sessions, session_record
-    from workbench.model.text import pluralise
-    from workbench.report.report_formats import dump
 
     found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted, redactor)]
     if as_json:
@@ -165,7 +160,7 @@ def _list(sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redact
             "sources": [{"path": str(source.path), "kind": source.kind, "notes": source.notes} for source in sources],
             "sessions": [session_record(session) for session in found],
         }
-        write_document(dump(listed, indent=2) + "\n")
+        write_record(listed)
     elif found:
         write_lines(_format_table(found))
     if not found:
@@ -187,7 +182,6 @@ _ID, _USER, _TOOLS, _MESSAGE = 40, 20, 30, 60
 
 def _format_table(sessions: Sequence[SourceSession]) -> Iterator[str]:
     from workbench.engine.session_import import get_first_message, list_tools
-    from workbench.model.text import one_line, shorten
     from workbench.report.text_report import cell_length
 
     rows = [("id", "user", "when", "turns", "tools", "first message")]
@@ -223,7 +217,6 @@ def _keep(sessions: Iterable[SourceSession], into: Path, redactor: Redactor, *, 
         redaction_records,
         session_record,
     )
-    from workbench.report.report_formats import dump
     from workbench.store.evalsets.new_evalsets import open_or_make_set
 
     document = open_or_make_set(into)
@@ -244,7 +237,7 @@ def _keep(sessions: Iterable[SourceSession], into: Path, redactor: Redactor, *, 
                 for each in kept
             ],
         }
-        write_document(dump(record, indent=2) + "\n")
+        write_record(record)
     else:
         write_lines(_report_kept(kept, into))
     if not kept:
@@ -260,7 +253,6 @@ def _get_status(imported: ImportedSession) -> str:
 
 def _report_kept(kept: Sequence[ImportedSession], into: Path) -> Iterator[str]:
     from workbench.engine.session_import import describe_redactions
-    from workbench.model.text import one_line, pluralise
 
     notes: dict[str, list[str]] = {}
     for each in kept:

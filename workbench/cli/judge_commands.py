@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
-from workbench.cli.history_commands import path_option
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    LateCancel,
+    graceful_interrupt,
+    message,
+    write_lines,
+    write_record,
+)
+from workbench.cli.history_commands import path_option, read_report, require_history
 from workbench.cli.shared_options import (
     FILE,
     Execution,
@@ -17,8 +27,10 @@ from workbench.cli.shared_options import (
     build_command_line,
     case_option,
     config_option,
+    format_option,
     judging_options,
 )
+from workbench.model.text import pluralise, suggest_name
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan
@@ -42,9 +54,7 @@ _SAME, _FLIPPED = 0, 1
 @click.option("--repeat", type=WholeNumber(min=1), default=1, show_default=True, help="Number of judgements.")
 @click.option("--concurrency", type=WholeNumber(min=1), help="Maximum parallel cases.")
 @judging_options
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @path_option
 def judge(
     *,
@@ -67,11 +77,9 @@ def judge(
     Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
     judged, or not by all samples with --require-all-samples; 130 interrupted.
     """
-    from workbench.cli.console import write_document, write_lines
     from workbench.engine.workspace import Workspace
     from workbench.model.results import MetricStatus
     from workbench.report.judge_agreement import agreement_lines, agreement_record, compute_agreements
-    from workbench.report.report_formats import dump
 
     with Workspace.open(path) as workspace:
         options = {"config": config, "concurrency": concurrency, **judging}
@@ -79,7 +87,7 @@ def judge(
         requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
     found = compute_agreements(judgements)
     if report_format == "json":
-        write_document(dump(agreement_record(judgements, found), indent=2) + "\n")
+        write_record(agreement_record(judgements, found))
     else:
         write_lines(agreement_lines(judgements, found))
     if interrupted:
@@ -98,25 +106,15 @@ def _judge_again(
     workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
 ) -> tuple[Judgements, bool, bool]:
     """Return the judgements, the original one first; whether the user interrupted, and whether a file is wrong."""
-    from workbench.cli.console import message
-    from workbench.engine.plan import PlanError, RunOptions
-    from workbench.model.identity import group_cases_by_name
-    from workbench.model.text import pluralise, suggest_name
+    from workbench.engine.plan import RunOptions
     from workbench.report.judge_agreement import Judgements
-    from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import get_history_path
 
-    if not get_history_path(workspace.root).exists():
-        raise StoreError(get_history_path(workspace.root), "there are no runs yet")
-    with workspace.history() as history:
+    with require_history(workspace.root) as history:
         stored = history.run(name)
         results = list(history.results(stored.run_id))
-    known = group_cases_by_name((result.case.eval_id, result.case.occurrence) for result in results)
-    unknown = [case for case in cases if case not in known]
-    if unknown:
-        raise PlanError(*(f"run {stored.run_id} has no case {each!r}{suggest_name(each, known)}" for each in unknown))
-    chosen = {case for name in cases for case in known[name]}
-    results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
+    places = [(each.case.eval_id, each.case.occurrence) for each in results]
+    chosen = _choose_cases(places, cases, where=f"run {stored.run_id}")
+    results = [each for each, place in zip(results, places, strict=True) if place in chosen]
     options = RunOptions.model_validate({**given, "command": build_command_line()})
     ids, judged = [stored.run_id], [results]
     interrupted = has_wrong_input = False
@@ -144,28 +142,20 @@ def _judge_again(
 
 def _carry_out(plan: Plan, workspace: Workspace, *, label: str) -> Run:
     """Run a plan to its end; show the progress on standard error."""
-    import sys
-
-    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.printers import ProgressPrinter
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.text_report import spending_line
 
     reported, cancel = {*plan.notices, *plan.problems}, LateCancel()
-    with ProgressPrinter(total=plan.total, shown=sys.stderr.isatty()) as progress:
-
-        def announce(text: str) -> None:
-            with progress.pause():
-                message(text)
-
-        with graceful_interrupt(cancel, announce=announce):
-            run = workspace.start(plan)
-            cancel.connect(run.cancel)
-            for event in run.iter_events():
-                if isinstance(event, CaseFinished):
-                    progress.count_case(event.status)
-                elif isinstance(event, Notice) and event.message not in reported:
-                    announce(event.message)
+    progress = ProgressPrinter(total=plan.total, shown=sys.stderr.isatty())
+    with progress, graceful_interrupt(cancel, announce=progress.announce):
+        run = workspace.start(plan)
+        cancel.connect(run.cancel)
+        for event in run.iter_events():
+            if isinstance(event, CaseFinished):
+                progress.count_case(event.status)
+            elif isinstance(event, Notice) and event.message not in reported:
+                progress.announce(event.message)
     message(f"{label}: run {run.run_id}")
     for spent in run.summary().models:
         message(spending_line(spent))
@@ -179,9 +169,7 @@ def _carry_out(plan: Plan, workspace: Workspace, *, label: str) -> Run:
 @click.argument("labels", type=FILE)
 @click.option("--run", default="latest", show_default=True, help="Run to compare with the labels.")
 @click.option("--criterion", metavar="NAME", help="Criterion of all labels; rows then need no criterion column.")
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @path_option
 def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:
     """Compare the judges of a run with human labels.
@@ -191,11 +179,8 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
     rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and recall of
     the judge, Cohen's kappa, and every disagreement with the judge's reason.
     """
-    from workbench.cli.console import write_document, write_lines
-    from workbench.cli.history_commands import require_history
     from workbench.report.calibration import calibrate as compare_labels
     from workbench.report.calibration import calibration_lines, calibration_record
-    from workbench.report.report_formats import dump
     from workbench.store.datasets.dataset_lint import read_labels
     from workbench.store.files import find_root
 
@@ -205,7 +190,7 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
         results = list(history.results(run_id))
     found = compare_labels(given, results, criterion=criterion, run_id=run_id)
     if report_format == "json":
-        write_document(dump(calibration_record(run_id, found), indent=2) + "\n")
+        write_record(calibration_record(run_id, found))
     else:
         write_lines(calibration_lines(run_id, found))
     return 0
@@ -226,9 +211,7 @@ _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 @click.option(
     "--disagreements", "only_disagreements", is_flag=True, help="Show only cases on which the dialects disagree."
 )
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
-)
+@format_option
 @path_option
 def dialects(
     *,
@@ -248,9 +231,7 @@ def dialects(
 
     Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
     """
-    from workbench.cli.console import message, write_document, write_lines
     from workbench.report.dialect_report import dialect_lines, dialect_record
-    from workbench.report.report_formats import dump
 
     file = Path(what)
     if expected is not None and not file.is_file():
@@ -264,7 +245,7 @@ def dialects(
     for problem in problems:
         message(problem)
     if report_format == "json":
-        write_document(dump(dialect_record(found), indent=2) + "\n")
+        write_record(dialect_record(found))
     else:
         write_lines(dialect_lines(found, only_disagreements=only_disagreements))
     if problems:
@@ -293,7 +274,6 @@ def _read_dataset(
 
 
 def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
-    from workbench.cli.history_commands import read_report
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_report import NamedDialects
@@ -307,11 +287,10 @@ def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
         yield NamedDialects((key.eval_id, key.occurrence), compare_dialects(CaseView(judged)), case.result.repeat)
 
 
-def _choose_cases(found: Sequence[CaseInSet], cases: tuple[str, ...], *, where: str) -> Set[CaseInSet]:
+def _choose_cases(found: Sequence[CaseInSet], cases: Sequence[str], *, where: str) -> Set[CaseInSet]:
     """Return the selected cases. Raises PlanError for a case that does not exist."""
     from workbench.engine.plan import PlanError
     from workbench.model.identity import group_cases_by_name
-    from workbench.model.text import suggest_name
 
     if not cases:
         return frozenset(found)

@@ -25,6 +25,7 @@ import click
 import workbench
 from workbench import __version__
 from workbench.cli.console import INTERRUPTED, WRONG, drop_output, message, prepare_streams, write_text
+from workbench.model.text import shorten
 
 # The commands, whose modules are imported when they are used, and `workbench PATH`.
 
@@ -198,7 +199,6 @@ def _explain_unknown_command(name: str) -> str:
     if close and not looks_like_path:
         return f"no such command or path: {name!r}; did you mean `workbench {close[0]}`?"
     from workbench.cli.shared_options import LONGEST_NAME
-    from workbench.model.text import shorten
 
     shown = shorten(name, LONGEST_NAME)
     return f"no such {'file or folder' if looks_like_path else 'command or path'}: {shown!r}"

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import signal
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +128,7 @@ class _Proposal:
 
 
 class ProjectTools:
-    """The tools, for one project. All methods are called from one thread."""
+    """The tools, for one project. All methods are called from one thread. Clients see their texts and parameters."""
 
     def __init__(self, path: Path, *, may_run: bool, may_edit: bool) -> None:
         self._path = path
@@ -153,8 +153,10 @@ class ProjectTools:
 
     # Lists.
 
-    def list_eval_sets(self, *, offset: int, limit: int) -> dict[str, Any]:
-        """List the eval sets of the project with the number of their cases by verdict."""
+    def list_eval_sets(
+        self, *, offset: Offset = 0, limit: Annotated[int, Field(ge=1, le=1000)] = _MOST_LISTED
+    ) -> dict[str, Any]:
+        """List the eval sets and agents of the project, with the number of cases by their last verdict."""
         self._refresh()
         latest = self._read_latest_jobs()
         jobs: dict[tuple[str | None, str], dict[CaseInSet, CaseStatus]] = {}
@@ -181,8 +183,18 @@ class ProjectTools:
             "problems": list(self._workspace.problems),
         }
 
-    def list_cases(self, what: Sequence[str], *, status: str | None, offset: int, limit: int) -> dict[str, Any]:
-        """List cases with their last verdicts."""
+    def list_cases(
+        self,
+        *,
+        what: What = [],  # noqa: B006 - the schema shows it
+        status: Annotated[
+            Literal["PASSED", "FAILED", "ERROR", "NOT_EVALUATED", "none"] | None,
+            Field(description="Only cases with this last verdict; none: without one."),
+        ] = None,
+        offset: Offset = 0,
+        limit: Annotated[int, Field(ge=1, le=300)] = _MOST_LISTED,
+    ) -> dict[str, Any]:
+        """List eval cases with their last verdicts. `is_current`: nothing that the case uses has changed since."""
         plan = self._plan(what, (), RunOptions(), existing=True)
         latest = self._read_latest_jobs()
         statuses = {
@@ -206,8 +218,8 @@ class ProjectTools:
         left = max(0, len(wanted) - offset - len(rows))
         return {"total": len(wanted), "cases": rows, "left_out": left, "problems": list(plan.file_problems)}
 
-    def explain(self, what: Sequence[str], cases: Sequence[str]) -> str:
-        """Explain whether cases would run after the last changes, and why."""
+    def explain_cases(self, *, what: What = [], cases: Cases = []) -> str:  # noqa: B006 - the schema shows it
+        """Explain whether cases would run after the last changes of code, data or configuration, and why."""
         plan = self._plan(what, cases, RunOptions())
         state = make_snapshot(self._workspace)
         decisions = decide_plan(self._workspace, plan, state=state)
@@ -220,8 +232,20 @@ class ProjectTools:
 
     # Results.
 
-    def show_result(self, eval_set: str, case: str, *, run: str, repeat: int | None, whole: bool) -> dict[str, Any]:
-        """Show a result: why the case did not pass, and the differences."""
+    def show_result(
+        self,
+        *,
+        eval_set: EvalSet,
+        case: Case,
+        run: RunId = "",
+        repeat: Repeat = None,
+        whole: Annotated[bool, Field(description="Also return scores, turns and differences as data.")] = False,
+    ) -> dict[str, Any]:
+        """Show why a case did not pass, and how what the agent did differs from what was expected.
+
+        Lines of the differences that begin with - are expected, lines with + are what the agent did. For an ERROR,
+        `output` has the traceback and what the agent printed.
+        """
         key = self._find_case(eval_set, case)
         results = self._read_results(key, run)
         result = _choose_repeat(results, repeat)
@@ -246,9 +270,18 @@ class ProjectTools:
         return shown | ({"result": case_record(reported)} if whole else {})
 
     def show_trace(
-        self, eval_set: str, case: str, *, run: str, repeat: int | None, span: str, offset: int
+        self,
+        *,
+        eval_set: EvalSet,
+        case: Case,
+        run: RunId = "",
+        repeat: Repeat = None,
+        span: Annotated[
+            str, Field(description="The id of a span: return this one, with its request and response.")
+        ] = "",
+        offset: Offset = 0,
     ) -> dict[str, Any]:
-        """Show the steps of an execution; the request and response of one step if `span` names it."""
+        """Show the spans of an execution: agents, model calls and tool calls, with times and errors."""
         result = _choose_repeat(self._read_results(self._find_case(eval_set, case), run), repeat)
         spans = result.execution.spans
         if span:
@@ -271,8 +304,13 @@ class ProjectTools:
         ]
         return {"repeat": result.repeat + 1, "spans": steps, "left_out": max(0, len(spans) - offset - len(steps))}
 
-    def compare(self, before: str, after: str) -> dict[str, Any]:
-        """Compare two runs."""
+    def compare_runs(
+        self,
+        *,
+        before: Annotated[str, Field(description="The earlier run. Default: the one before the newest.")] = "",
+        after: Annotated[str, Field(description="The later run. Default: the newest.")] = "",
+    ) -> dict[str, Any]:
+        """Compare two runs: regressions, fixes, flaky cases and mean scores. Only cases that both have are listed."""
         record = comparison_record(compare_runs(self._workspace.root, before or None, after or None))
         cases = [each for each in record["cases"] if each["change"] not in ("same", "new", "gone")]
         return record | {"cases": cases[:_MOST_LISTED], "left_out": max(0, len(cases) - _MOST_LISTED)}
@@ -331,8 +369,26 @@ class ProjectTools:
 
     # Edits.
 
-    def propose_acceptance(self, eval_set: str, case: str, *, turn: int | None, repeat: int | None) -> dict[str, Any]:
-        """Propose that what the agent did last becomes the expectation."""
+    def propose_edit(
+        self,
+        *,
+        eval_set: EvalSet,
+        case: Case,
+        accept_last: Annotated[
+            bool, Field(description="What the agent did last becomes the expectation (of `turn`, or of all turns).")
+        ] = False,
+        turn: Annotated[int | None, Field(description="The turn to change, from 1.", ge=1)] = None,
+        response: Annotated[str, Field(description="The new expected final response of the turn.")] = "",
+        tool_calls: Annotated[
+            list[ExpectedCall] | None, Field(description="The new expected tool calls of the turn.")
+        ] = None,
+        repeat: Repeat = None,
+    ) -> dict[str, Any]:
+        """Show how the file of an eval set would change for another expectation. Nothing is written."""
+        if not accept_last:
+            return self._propose_expectation(eval_set, case, 1 if turn is None else turn, response, tool_calls)
+        if response or tool_calls is not None:
+            raise _Refusal("accept_last takes what the agent did: give no response and no tool_calls with it")
         key = self._find_case(eval_set, case)
         shown = self._read_case(key, turn)
         result = _choose_repeat(self._read_results(key, ""), repeat)
@@ -340,10 +396,9 @@ class ProjectTools:
         self._workspace.acceptances.check(Acceptance(shown=shown, result=result, hunks=hunks, is_whole=turn is None))
         return self._propose(key, [_accept_all(hunks, result.execution)] if hunks else [])
 
-    def propose_expectation(
-        self, eval_set: str, case: str, *, turn: int, response: str, calls: Sequence[ExpectedCall] | None
+    def _propose_expectation(
+        self, eval_set: str, case: str, turn: int, response: str, calls: Sequence[ExpectedCall] | None
     ) -> dict[str, Any]:
-        """Propose another expected response, or other expected calls, for a turn."""
         key = self._find_case(eval_set, case)
         shown = self._read_case(key, turn)
         if not response and calls is None:
@@ -363,23 +418,29 @@ class ProjectTools:
             changes.append(lambda document, index: expect_response(document, index, turn - 1, response))
         return self._propose(key, changes)
 
-    def apply(self, eval_set: str, case: str, number: str) -> dict[str, Any]:
-        """Write a proposed edit of this case."""
+    def apply_edit(
+        self,
+        *,
+        eval_set: EvalSet,
+        case: Case,
+        proposal: Annotated[str, Field(description="The `proposal` that `propose_edit` returned for this case.")],
+    ) -> dict[str, Any]:
+        """Write a proposed edit into its eval set. Needs a server that was started with --allow-edit."""
         if not self._may_edit:
             raise NotAllowed("this server writes no files: start it with `workbench mcp --allow-edit`")
-        proposal = self._proposals.get(number)
-        if proposal is None or proposal.key != self._find_case(eval_set, case):
-            raise _Refusal(f"there is no proposal {number!r} for this case; each is written once")
+        shown = self._proposals.get(proposal)
+        if shown is None or shown.key != self._find_case(eval_set, case):
+            raise _Refusal(f"there is no proposal {proposal!r} for this case; each is written once")
 
         def change(document: EvalSetDocument) -> None:
-            index = find_index(document, proposal.key)
-            if document.case_text(index) != proposal.text:
+            index = find_index(document, shown.key)
+            if document.case_text(index) != shown.text:
                 raise AcceptanceRefused("the case has changed since the edit was proposed; propose it again")
-            proposal.change(document, index)
+            shown.change(document, index)
 
         self._workspace.document(eval_set)  # as on disk now
         self._workspace.documents.edit_together([(eval_set, change)], label="change an expectation")
-        del self._proposals[number]
+        del self._proposals[proposal]
         return {"saved": eval_set, "next": "run_cases judges the case again by the new expectation"}
 
     def _propose(self, key: CaseKey, changes: Sequence[Change]) -> dict[str, Any]:
@@ -584,18 +645,19 @@ class ProjectServer:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-mcp")
         self._tools = ProjectTools(path, may_run=may_run, may_edit=may_edit)
         self._server = _StrictServer("workbench", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
-        for method, hints in (
-            (self.list_eval_sets, _READS),
-            (self.list_cases, _READS),
-            (self.explain_cases, _READS),
-            (self.show_result, _READS),
-            (self.show_trace, _READS),
-            (self.compare_runs, _READS),
+        tools, serve = self._tools, self._serve
+        for tool, hints in (
+            (serve(tools.list_eval_sets), _READS),
+            (serve(tools.list_cases), _READS),
+            (serve(tools.explain_cases), _READS),
+            (serve(tools.show_result), _READS),
+            (serve(tools.show_trace), _READS),
+            (serve(tools.compare_runs), _READS),
             (self.run_cases, _RUNS),
-            (self.propose_edit, _READS),
-            (self.apply_edit, _EDITS),
+            (serve(tools.propose_edit), _READS),
+            (serve(tools.apply_edit), _EDITS),
         ):
-            self._server.add_tool(method, annotations=hints)
+            self._server.add_tool(tool, annotations=hints)
 
     def run(self) -> None:
         """Serve standard input and output until the client ends the connection, or a signal the process."""
@@ -615,72 +677,6 @@ class ProjectServer:
         """End all runs and processes."""
         self._thread.submit(self._tools.close).result()
         self._thread.shutdown()
-
-    async def list_eval_sets(
-        self, *, offset: Offset = 0, limit: Annotated[int, Field(ge=1, le=1000)] = _MOST_LISTED
-    ) -> dict[str, Any]:
-        """List the eval sets and agents of the project, with the number of cases by their last verdict."""
-        return await self._answer(self._tools.list_eval_sets, offset=offset, limit=limit)
-
-    async def list_cases(
-        self,
-        *,
-        what: What = [],  # noqa: B006 - the schema shows it
-        status: Annotated[
-            Literal["PASSED", "FAILED", "ERROR", "NOT_EVALUATED", "none"] | None,
-            Field(description="Only cases with this last verdict; none: without one."),
-        ] = None,
-        offset: Offset = 0,
-        limit: Annotated[int, Field(ge=1, le=300)] = _MOST_LISTED,
-    ) -> dict[str, Any]:
-        """List eval cases with their last verdicts. `is_current`: nothing that the case uses has changed since."""
-        return await self._answer(self._tools.list_cases, what, status=status, offset=offset, limit=limit)
-
-    async def explain_cases(self, *, what: What = [], cases: Cases = []) -> str:  # noqa: B006 - the schema shows it
-        """Explain whether cases would run after the last changes of code, data or configuration, and why."""
-        return await self._answer(self._tools.explain, what, cases)
-
-    async def show_result(
-        self,
-        *,
-        eval_set: EvalSet,
-        case: Case,
-        run: RunId = "",
-        repeat: Repeat = None,
-        whole: Annotated[bool, Field(description="Also return scores, turns and differences as data.")] = False,
-    ) -> dict[str, Any]:
-        """Show why a case did not pass, and how what the agent did differs from what was expected.
-
-        Lines of the differences that begin with - are expected, lines with + are what the agent did. For an ERROR,
-        `output` has the traceback and what the agent printed.
-        """
-        return await self._answer(self._tools.show_result, eval_set, case, run=run, repeat=repeat, whole=whole)
-
-    async def show_trace(
-        self,
-        *,
-        eval_set: EvalSet,
-        case: Case,
-        run: RunId = "",
-        repeat: Repeat = None,
-        span: Annotated[
-            str, Field(description="The id of a span: return this one, with its request and response.")
-        ] = "",
-        offset: Offset = 0,
-    ) -> dict[str, Any]:
-        """Show the spans of an execution: agents, model calls and tool calls, with times and errors."""
-        return await self._answer(
-            self._tools.show_trace, eval_set, case, run=run, repeat=repeat, span=span, offset=offset
-        )
-
-    async def compare_runs(
-        self,
-        *,
-        before: Annotated[str, Field(description="The earlier run. Default: the one before the newest.")] = "",
-        after: Annotated[str, Field(description="The later run. Default: the newest.")] = "",
-    ) -> dict[str, Any]:
-        """Compare two runs: regressions, fixes, flaky cases and mean scores. Only cases that both have are listed."""
-        return await self._answer(self._tools.compare, before, after)
 
     async def run_cases(
         self,
@@ -732,44 +728,14 @@ class ProjectServer:
             raise
         return await self._answer(self._tools.describe_run, run)
 
-    async def propose_edit(
-        self,
-        *,
-        eval_set: EvalSet,
-        case: Case,
-        accept_last: Annotated[
-            bool, Field(description="What the agent did last becomes the expectation (of `turn`, or of all turns).")
-        ] = False,
-        turn: Annotated[int | None, Field(description="The turn to change, from 1.", ge=1)] = None,
-        response: Annotated[str, Field(description="The new expected final response of the turn.")] = "",
-        tool_calls: Annotated[
-            list[ExpectedCall] | None, Field(description="The new expected tool calls of the turn.")
-        ] = None,
-        repeat: Repeat = None,
-    ) -> dict[str, Any]:
-        """Show how the file of an eval set would change for another expectation. Nothing is written."""
-        if accept_last:
-            if response or tool_calls is not None:
-                raise ToolError("accept_last takes what the agent did: give no response and no tool_calls with it")
-            return await self._answer(self._tools.propose_acceptance, eval_set, case, turn=turn, repeat=repeat)
-        return await self._answer(
-            self._tools.propose_expectation,
-            eval_set,
-            case,
-            turn=1 if turn is None else turn,
-            response=response,
-            calls=tool_calls,
-        )
+    def _serve(self, work: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+        """Make a tool with the parameters and the text of a method."""
 
-    async def apply_edit(
-        self,
-        *,
-        eval_set: EvalSet,
-        case: Case,
-        proposal: Annotated[str, Field(description="The `proposal` that `propose_edit` returned for this case.")],
-    ) -> dict[str, Any]:
-        """Write a proposed edit into its eval set. Needs a server that was started with --allow-edit."""
-        return await self._answer(self._tools.apply, eval_set, case, proposal)
+        @functools.wraps(work)
+        async def serve(*arguments: P.args, **named: P.kwargs) -> T:
+            return await self._answer(work, *arguments, **named)
+
+        return serve
 
     async def _answer(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Do work in the project's thread, and return the result without control characters and secrets."""

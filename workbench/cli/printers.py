@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -28,6 +29,7 @@ from workbench.report.turn_diff import format_calls
 # Results as they arrive on standard output, and as a document in a file.
 
 TEXT = "text"
+JSON = "json"
 
 _SUFFIXES = {
     ".json": "json",
@@ -88,13 +90,11 @@ class LinePrinter:
     """Prints JSON lines, each as its case ends."""
 
     def print_cases(self, cases: Sequence[ReportedCase]) -> None:
-        """Print the lines of the cases."""
         from workbench.report.report_formats import case_line
 
         write_document("".join(map(case_line, cases)))
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the line of the run."""
         from workbench.report.report_formats import run_line
 
         write_document(run_line(report))
@@ -110,7 +110,6 @@ class DocumentPrinter:
         """Print nothing yet."""
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the document."""
         from workbench.report.report_formats import write_report
 
         assert isinstance(report, RunReport)  # `Display.needs_cases`
@@ -135,17 +134,58 @@ def choose_format(report_format: str | None, output: Path | None) -> str:
     return _SUFFIXES.get(output.suffix.lower(), TEXT) if output is not None else TEXT
 
 
-def save_report(report: RunReport, report_format: str, output: Path, *, table_text: str) -> bool:
-    """Write a report to a file. Return False, with a message, if that fails."""
-    if report_format == TEXT:
-        return save_pieces([table_text], report_format, output)
-    from workbench.report.report_formats import write_report
+@dataclass(frozen=True, kw_only=True)
+class Display:
+    """How to show the results, from the options."""
 
-    return save_pieces([write_report(report, report_format)], report_format, output)
+    report_format: str | None = None
+    output: Path | None = None
+    plain: bool = False
+    verbose: bool = False
+    details: bool = False
+    """True if the command prints details of each case after the run."""
+
+    @property
+    def document_format(self) -> str:
+        """The format of the document, in `output` or on standard output."""
+        return choose_format(self.report_format, self.output)
+
+    @property
+    def stdout_format(self) -> str:
+        """The format of standard output: that of the document, or text if the document goes to a file."""
+        return self.document_format if self.output is None else TEXT
+
+    @property
+    def needs_cases(self) -> bool:
+        """Whether all cases must be in memory at the end; otherwise each is freed when it is printed."""
+        if self.details or self.document_format == JSON:
+            return self.details
+        return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
+
+    def save(self, report: RunReport, *, name_width: int) -> bool:
+        """Write a report to `output`, if it is given. Return False, with a message, if that fails."""
+        if self.output is None:
+            return True
+        if self.document_format == TEXT:
+            style = TableStyle(verbose=self.verbose)
+            document = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
+        else:
+            from workbench.report.report_formats import write_report
+
+            document = write_report(report, self.document_format)
+        return save_pieces([document], self.document_format, self.output)
+
+
+def output_document(document: str, report_format: str, output: Path | None) -> bool:
+    """Write a document to a file, or to standard output without a file or if that fails. Return False if it fails."""
+    is_saved = output is not None and save_pieces([document], report_format, output)
+    if not is_saved:
+        write_document(document)
+    return is_saved or output is None
 
 
 def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:
-    """As `save_report`, for a document in pieces.
+    """Write a document in pieces to a file. Return False, with a message, if that fails.
 
     A file is replaced as a whole or not at all; a pipe or device is written directly.
     """
@@ -165,10 +205,12 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
     return True
 
 
-def require_writable(output: Path) -> None:
-    """Raise PlanError before the run if the output file cannot be written afterwards."""
+def require_writable(output: Path | None) -> None:
+    """Raise PlanError before the run if the output file, if any, cannot be written afterwards."""
     from workbench.engine.plan import PlanError
 
+    if output is None:
+        return
     if output.is_dir():
         raise PlanError(f"--output {output}: it is a folder, expected a file")
     if not output.parent.is_dir():
@@ -313,7 +355,6 @@ class JsonSpool:
             self._file.write(case_text(case).encode("utf-8", errors="replace") + b"\n")
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
-        """Print the document."""
         for piece in self.pieces(report):
             write_document(piece)
 
@@ -393,7 +434,6 @@ class ProgressPrinter:
         self._waits_until = time.monotonic() + seconds
 
     def count_case(self, status: CaseStatus) -> None:
-        """Count a case that ended."""
         self._counts[status] += 1
 
     @contextmanager
@@ -402,6 +442,16 @@ class ProgressPrinter:
         with self._lock:
             self._clear()
             yield
+
+    def announce(self, text: str) -> None:
+        """Print a message on standard error instead of the line."""
+        with self.pause():
+            message(text)
+
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print lines on standard output, which may be the same terminal."""
+        with self.pause():
+            write_lines(lines)
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(_INTERVAL):

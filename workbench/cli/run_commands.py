@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message
+from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message, write_lines
 from workbench.cli.printers import (
-    TEXT,
+    JSON,
+    Display,
     DocumentPrinter,
     JsonSpool,
     LinePrinter,
@@ -24,15 +25,17 @@ from workbench.cli.printers import (
     ProgressPrinter,
     TablePrinter,
     choose_format,
+    format_criteria,
+    format_details,
+    format_summary,
     require_writable,
     save_pieces,
-    save_report,
     stdout_style,
-    table_lines,
 )
 from workbench.cli.shared_options import (
     FOLDER,
     LONGEST_NAME,
+    DisplayOptions,
     Execution,
     NamedArgument,
     Tools,
@@ -43,16 +46,17 @@ from workbench.cli.shared_options import (
     config_option,
     display_options,
     execution_options,
-    feature_options,
     is_file,
     judging_options,
     path_exists,
     recording_options,
+    report_unknown_features,
     shard_option,
     split_argument,
     tool_options,
 )
 from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
@@ -64,16 +68,19 @@ from workbench.model.run_events import (
     RunFinished,
     RunStarted,
 )
+from workbench.model.text import one_line, pluralise, shorten, suggest_name
 from workbench.report.run_report import (
+    REPLAY_MARK,
     CaseOutcome,
     ReportedCase,
     RunReport,
     StreamedRun,
+    cost_text,
     describe_quarantine,
     name_repeat,
     summarise_case,
 )
-from workbench.report.text_report import TableStyle, VerdictTable, quota_wait_text, width_of_names
+from workbench.report.text_report import VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
@@ -140,10 +147,7 @@ def run(
     tools: Tools,
     shard: tuple[int, int] | None,
     dry_run: bool,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Run eval cases and report the verdicts.
 
@@ -176,8 +180,6 @@ def run(
         if failed:
             selections = list(select_failed(workspace, selections))
         if chosen and not selections:
-            from workbench.cli.console import message
-
             problems = find_file_problems(workspace, meant, options)
             for problem in problems:
                 message(problem)
@@ -199,10 +201,9 @@ def run(
 
             plan = (select_affected if affected else reuse_unjudged)(workspace, plan)
         if dry_run:
-            show = _print_plan_record if choose_format(report_format, None) == JSON else _show_plan
+            show = _print_plan_record if choose_format(display["report_format"], None) == JSON else _show_plan
             return show(plan, workspace.estimate(plan))
-        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return execute_plan(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, Display(**display))[1]
 
 
 def open_workspace(
@@ -250,7 +251,6 @@ def start_interpreters(options: RunOptions, opened: CommandProject) -> Resources
 
 def make_plan(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
     """Make the plan, and print problems of the project that the plan does not report. Raises PlanError."""
-    from workbench.cli.console import message
     from workbench.engine.plan import PlanError
 
     reported: tuple[str, ...] = ()
@@ -282,7 +282,6 @@ def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator
     """
     from workbench.cli.history_commands import open_history
     from workbench.engine.plan import Selection
-    from workbench.model.results import CaseStatus
     from workbench.store.errors import StoreError
 
     with open_history(workspace.root) as history:
@@ -326,9 +325,6 @@ def find_file_problems(workspace: Workspace, selections: Sequence[Selection], op
 
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
     """Print the plan. Return the exit status, which says whether everything can run."""
-    from workbench.cli.console import message, write_lines
-    from workbench.model.text import one_line, pluralise
-
     problems = plan.file_problems
     for text in (*plan.notices, *problems):
         message(text)
@@ -361,7 +357,6 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 
 def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
     """Print the plan as JSON. Return the exit status, as `_show_plan` does."""
-    from workbench.cli.console import write_lines
     from workbench.report.report_formats import SCHEMA_VERSION, dump, model_record
 
     problems = plan.file_problems
@@ -381,9 +376,6 @@ def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
 
 def _format_cost(cost: PlanCost) -> Iterator[str]:
     """Yield what is replayed, and the estimated time and cost of the run, from earlier runs of the same kind."""
-    from workbench.model.text import pluralise
-    from workbench.report.run_report import REPLAY_MARK
-
     parts = [(cost.live_jobs, "s", cost.seconds, ""), (cost.live_model_jobs, "tokens", cost.tokens, "")]
     if cost.replays is not None:
         yield f"{REPLAY_MARK} {cost.replays}"
@@ -410,9 +402,6 @@ def _format_cost(cost: PlanCost) -> Iterator[str]:
 
 def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
     """Yield the estimated calls of a judge model and their cost."""
-    from workbench.model.text import one_line, pluralise
-    from workbench.report.run_report import cost_text
-
     if judge.tokens is None:
         takes = "tokens unknown: no earlier run"
     else:
@@ -438,37 +427,6 @@ def _format_model_limits(plan: Plan) -> Iterator[str]:
 
 # Execution of a plan: progress, results, exit status.
 
-JSON = "json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Display:
-    """How to show the results, from the options."""
-
-    report_format: str | None = None
-    output: Path | None = None
-    plain: bool = False
-    verbose: bool = False
-    details: bool = False
-    """True if the command prints details of each case after the run."""
-
-    @property
-    def document_format(self) -> str:
-        """The format of the document, in `output` or on standard output."""
-        return choose_format(self.report_format, self.output)
-
-    @property
-    def stdout_format(self) -> str:
-        """The format of standard output: that of the document, or text if the document goes to a file."""
-        return self.document_format if self.output is None else TEXT
-
-    @property
-    def needs_cases(self) -> bool:
-        """Whether all cases must be in memory at the end; otherwise each is freed when it is printed."""
-        if self.details or self.document_format == JSON:
-            return self.details
-        return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
-
 
 def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
     """Run a plan to its end. Return the report, with cases only if `display` needs them, and the exit status.
@@ -477,8 +435,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
     """
     from workbench.engine.run import Holds
 
-    if display.output is not None:
-        require_writable(display.output)
+    require_writable(display.output)
     rows = _list_rows(plan)
     name_width = width_of_names([name_row(case, repeat) for case, repeat in rows])
     printer = _make_printer(plan, display, rows=rows, name_width=name_width)
@@ -491,12 +448,8 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
         assert display.output is not None
         if not save_pieces(spool.pieces(report), JSON, display.output):
             status = WRONG
-    elif display.output is not None:
-        assert isinstance(report, RunReport)
-        style = TableStyle(verbose=display.verbose)
-        table = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
-        if not save_report(report, display.document_format, display.output, table_text=table):
-            status = WRONG
+    elif isinstance(report, RunReport) and not display.save(report, name_width=name_width):
+        status = WRONG
     return report, status
 
 
@@ -518,7 +471,6 @@ def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinish
 
 
 def name_row(case: PlannedCase, repeat: int) -> str:
-    """Return the name of the row of a planned case."""
     return name_repeat(case.key.name, repeat)
 
 
@@ -533,12 +485,8 @@ def _follow(
     started_at: datetime | None = None
     finished: RunFinished | None = None
 
-    def announce(text: str) -> None:
-        with progress.pause():
-            message(text)
-
     cancel = LateCancel()
-    with progress, graceful_interrupt(cancel, announce=announce):
+    with progress, graceful_interrupt(cancel, announce=progress.announce):
         run = start()
         cancel.connect(run.cancel)
         for events in run.iter_batches():
@@ -553,7 +501,7 @@ def _follow(
                     case RunFinished():
                         finished = event
                     case other:
-                        _show_progress(other, progress, announce)
+                        _show_progress(other, progress)
             if ended:  # written together: one by one takes longer than judging
                 with progress.pause():
                     printer.print_cases(ended)
@@ -565,11 +513,11 @@ def _follow(
     return run, report
 
 
-def _show_progress(event: RunEvent, progress: ProgressPrinter, announce: Callable[[str], None]) -> None:
+def _show_progress(event: RunEvent, progress: ProgressPrinter) -> None:
     """Show an event of a running case or of the whole run."""
     match event:
         case Notice():
-            announce(event.message)
+            progress.announce(event.message)
         case CaseStarted():
             progress.show_case(str(event.case))
         case AgentsImporting():
@@ -579,7 +527,7 @@ def _show_progress(event: RunEvent, progress: ProgressPrinter, announce: Callabl
         case QuotaWait():
             progress.show_wait(event.seconds)
             if not progress.is_shown:
-                announce(f"{event.model}: {quota_wait_text(event.seconds)}")
+                progress.announce(f"{event.model}: {quota_wait_text(event.seconds)}")
 
 
 class _CaseCollector:
@@ -654,7 +602,8 @@ def _list_rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
 @click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
 @case_option
 @adk_options
-@feature_options
+@click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable.")
+@click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable.")
 @execution_options
 @judging_options
 @recording_options
@@ -673,10 +622,7 @@ def evaluate(
     judging: Execution,
     calls: Execution,
     shard: tuple[int, int] | None,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Evaluate an agent: the arguments and flags of `adk eval`.
 
@@ -698,10 +644,7 @@ def evaluate(
     options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
     resources = start_interpreters(options, CommandProject(project, loaded, named))
     # The interpreter starts while these modules are imported.
-    from workbench.cli.console import write_lines
-    from workbench.cli.printers import format_criteria, format_details, format_summary
     from workbench.engine.workspace import Workspace
-    from workbench.report.run_report import RunReport
 
     with Workspace(project, loaded, resources=resources) as workspace:
         selections = select(project, named)
@@ -711,14 +654,12 @@ def evaluate(
         plan = workspace.plan(selections, options)
         if shard is not None:
             plan = workspace.take_shard(plan, *shard)
-        display = Display(
-            report_format=report_format, output=output, plain=plain, verbose=verbose, details=print_detailed_results
-        )
-        as_text = display.stdout_format == "text"
+        shown = Display(**display, details=print_detailed_results)
+        as_text = shown.stdout_format == "text"
         if as_text:
             configs = {case.config.source: case.config for case in plan.cases}
             write_lines(map(format_criteria, configs.values()))
-        report, status = execute_plan(plan, workspace, display)
+        report, status = execute_plan(plan, workspace, shown)
     if as_text:
         write_lines(format_summary(report))
         if print_detailed_results and isinstance(report, RunReport):
@@ -729,7 +670,6 @@ def evaluate(
 def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
     """Return the eval sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.engine.plan import PlanError
-    from workbench.model.text import shorten, suggest_name
     from workbench.store.files import EVAL_SET_SUFFIX, derive_set_name
 
     def build_path(text: str) -> Path:
@@ -775,8 +715,6 @@ def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
     given = [("ENABLE", name) for name in _split_names(enable)] + [("DISABLE", name) for name in _split_names(disable)]
     if not given:
         return
-    from workbench.cli.console import message
-    from workbench.cli.shared_options import report_unknown_features
 
     for word, name in given:
         os.environ[f"ADK_{word}_{name}"] = "1"

@@ -15,9 +15,19 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench import __version__
-from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, message, write_lines
+from workbench.cli.console import (
+    ERRORS,
+    INTERRUPTED,
+    WRONG,
+    LateCancel,
+    graceful_interrupt,
+    message,
+    write_document,
+    write_lines,
+)
 from workbench.cli.shared_options import (
     FILE,
+    DisplayOptions,
     Execution,
     Tools,
     build_command_line,
@@ -31,6 +41,8 @@ from workbench.cli.shared_options import (
     recording_options,
     tool_options,
 )
+from workbench.model.text import one_line, pluralise
+from workbench.store.errors import make_os_error, os_errors
 from workbench.store.files import is_pipe, real_path
 
 if TYPE_CHECKING:
@@ -71,10 +83,7 @@ def score(
     columns: dict[str, str],
     judging: Execution,
     calls: Execution,
-    report_format: str | None,
-    output: Path | None,
-    plain: bool,
-    verbose: bool,
+    display: DisplayOptions,
 ) -> int:
     """Judge recorded responses and trajectories; no agent runs.
 
@@ -88,7 +97,8 @@ def score(
 
     Exit status: that of `workbench run`. Without a metric with a threshold there are no verdicts; the status is 1.
     """
-    from workbench.cli.run_commands import Display, execute_plan
+    from workbench.cli.printers import Display
+    from workbench.cli.run_commands import execute_plan
     from workbench.engine.plan import RunOptions
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
@@ -104,8 +114,7 @@ def score(
     # The project is not read: only the dataset matters.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
         plan = workspace.plan_recorded(source, options, expected=expected, columns=columns, config=criteria)
-        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return execute_plan(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, Display(**display))[1]
 
 
 def parse_metrics(metrics: Iterable[str]) -> EvalConfig:
@@ -163,7 +172,6 @@ def simulate(
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
     """
-    from workbench.cli.console import LateCancel, graceful_interrupt, message
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions, select_scenarios
     from workbench.model.results import CaseStatus
@@ -194,7 +202,6 @@ def simulate(
 
 
 def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
-    from workbench.cli.console import message, write_document, write_lines
     from workbench.model.results import CaseStatus
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.report_formats import dump
@@ -214,7 +221,6 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
 
 def _format_event(event: RunEvent) -> Iterator[str]:
     from workbench.model.run_events import CaseStarted, InvocationFinished, UserSpoke
-    from workbench.model.text import one_line
     from workbench.report.run_report import answer_lines, user_lines
 
     match event:
@@ -229,9 +235,7 @@ def _format_event(event: RunEvent) -> Iterator[str]:
 
 def _save_conversations(run: Run, path: Path) -> None:
     """Add the finished conversations to an eval set. Raises StoreError."""
-    from workbench.cli.console import message
     from workbench.engine.chat_session import save_conversations
-    from workbench.model.text import pluralise
 
     cases = {planned.key: planned.case for planned in run.plan.cases if planned.case is not None}
     kept = save_conversations(path, run.results(), cases)
@@ -269,7 +273,6 @@ def sample_folder(path: Path | None, *, purpose: str = "demo") -> Path:
     An existing copy is not changed; a new version of the samples gets a new folder.
     """
     from workbench.cli.main import find_bundled_folder
-    from workbench.store.errors import make_os_error
 
     source = find_bundled_folder("sample_agents")
     if path is None:
@@ -302,7 +305,8 @@ def _digest(folder: Path) -> str:
 
 
 def _run_all(folder: Path, *, plain: bool) -> int:
-    from workbench.cli.run_commands import Display, execute_plan
+    from workbench.cli.printers import Display
+    from workbench.cli.run_commands import execute_plan
     from workbench.engine.plan import RunOptions, Selection
     from workbench.engine.workspace import Workspace
 
@@ -403,7 +407,6 @@ def tour(*, restart: bool) -> int:
 
 def _tour_folder(*, restart: bool) -> Path:
     """Return the copy of the samples for the tour, with the layout for its begin if the tour has not begun."""
-    from workbench.store.errors import os_errors
     from workbench.store.toml_files import Layouts
 
     folder = sample_folder(None, purpose="tour")

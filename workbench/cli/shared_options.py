@@ -20,6 +20,8 @@ Tools = Mapping[str, Path | str | None]
 """The values of `tool_options`."""
 Execution = Mapping[str, int | float | str | Path | None]
 """The values of `execution_options`, `judging_options` and `recording_options`."""
+DisplayOptions = Mapping[str, Any]
+"""The values of `display_options`, by the names in `Display`."""
 
 # The formats of `report_formats` and "text"; repeated here so that `--help` does not import them.
 FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv", "html")
@@ -64,7 +66,6 @@ class SummaryGroup(click.Group):
     """A group whose help shows the summaries of its commands whole; click would cut them off with "..."."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -123,12 +124,24 @@ case_option: Option = click.option(
     help="Only this case; repeatable. ID#2 is the second case with the id.",
 )
 config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets instead of their own.")
+format_option: Option = click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+output_option: Option = click.option(
+    "--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output."
+)
+what_argument: Option = click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+verbose_option: Option = click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
 
 
 def case_options(command: Command) -> Command:
     """Add the arguments, `--case` and `--target`: which cases, and by which agent."""
     options: list[Option] = [
-        click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]..."),
+        what_argument,
         case_option,
         click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set."),
     ]
@@ -136,7 +149,10 @@ def case_options(command: Command) -> Command:
 
 
 def display_options(command: Command) -> Command:
-    """Add `--format`, `--output`, `--plain`, `--verbose`: how results are shown."""
+    """Add `--format`, `--output`, `--plain`, `--verbose`: how results are shown.
+
+    The command gets them as `display`.
+    """
     options: list[Option] = [
         click.option(
             "--format",
@@ -150,13 +166,9 @@ def display_options(command: Command) -> Command:
             help="File for the results; standard output then shows the verdict table.",
         ),
         click.option("--plain", is_flag=True, help="No colours, no progress line."),
-        click.option(
-            "--verbose",
-            is_flag=True,
-            help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
-        ),
+        verbose_option,
     ]
-    return _add_options(options, command)
+    return _gather_options("display", ("report_format", "output", "plain", "verbose"), options, command)
 
 
 def execution_options(command: Command) -> Command:
@@ -165,23 +177,12 @@ def execution_options(command: Command) -> Command:
     Defaults come from workbench.toml. The command gets them as `execution`, by their names in RunOptions.
     """
 
-    @wraps(command)
-    def with_execution(
-        *,
-        runs: int | None,
-        concurrency: int | None,
-        timeout: float | None,
-        isolation: str | None,
-        executor: str | None,
-        **others: Any,
-    ) -> Any:
-        times = {"runs": runs, "concurrency": concurrency, "timeout_seconds": timeout}
-        return command(execution={**times, "isolation": isolation, "executor": executor}, **others)
-
     options: list[Option] = [
         click.option("--runs", type=WholeNumber(min=1), help="Repetitions per case."),
         click.option("--concurrency", type=WholeNumber(min=1), help="Maximum parallel cases."),
-        click.option("--timeout", type=Number(min=0, min_open=True), help="Maximum seconds per case."),
+        click.option(
+            "--timeout", "timeout_seconds", type=Number(min=0, min_open=True), help="Maximum seconds per case."
+        ),
         click.option(
             "--isolation",
             type=click.Choice(["case", "worker"]),
@@ -193,7 +194,8 @@ def execution_options(command: Command) -> Command:
             help="Where agents run: on this machine (default), or on a Ray cluster.",
         ),
     ]
-    return cast(Command, _add_options(options, with_execution))
+    names = ("runs", "concurrency", "timeout_seconds", "isolation", "executor")
+    return _gather_options("execution", names, options, command)
 
 
 models_option: Option = click.option(
@@ -211,24 +213,13 @@ def tool_options(command: Command) -> Command:
     """
 
     @wraps(command)
-    def with_tools(
-        *,
-        models: str | None,
-        fresh: bool,
-        simulate_tools: Path | None,
-        record_tools: Path | None,
-        replay_tools: Path | None,
-        unrecorded: str,
-        **others: Any,
-    ) -> Any:
-        replay = others["calls"]["replay"]
+    def check(*, tools: Tools, calls: Execution, **others: Any) -> Any:
+        models, replay = tools["models"], calls["replay"]
         if replay is not None and models == "live":
             raise click.UsageError("--replay and --models live exclude each other.")
-        files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
-        if fresh and (replay is not None or models in ("live", "replay")):
+        if tools["fresh"] and (replay is not None or models in ("live", "replay")):
             raise click.UsageError("--fresh records new answers: it excludes --replay and --models live and replay.")
-        calls = {"models": models, "fresh": fresh, "unrecorded": unrecorded}
-        return command(tools={**files, **calls}, **others)
+        return command(tools=tools, calls=calls, **others)
 
     options: list[Option] = [
         models_option,
@@ -259,7 +250,8 @@ def tool_options(command: Command) -> Command:
             help="What to do with a call that is not in that file: end the case in ERROR (default), or call the tool.",
         ),
     ]
-    return cast(Command, _add_options(options, with_tools))
+    names = ("models", "fresh", "simulate_tools", "record_tools", "replay_tools", "unrecorded")
+    return cast(Command, _gather_options("tools", names, options, check))
 
 
 def judging_options(command: Command) -> Command:
@@ -318,19 +310,11 @@ def recording_options(command: Command) -> Command:
     """
 
     @wraps(command)
-    def with_calls(
-        *,
-        record: Path | None,
-        replay: Path | None,
-        record_calls: Path | None,
-        replay_calls: Path | None,
-        **others: Any,
-    ) -> Any:
-        if record is not None and replay is not None:
+    def check(*, calls: Execution, **others: Any) -> Any:
+        if calls["record"] is not None and calls["replay"] is not None:
             raise click.UsageError("--record and --replay exclude each other: a replay asks no model.")
-        if record_calls is not None and (replay_calls is not None or replay is not None):
+        if calls["record_calls"] is not None and (calls["replay_calls"] is not None or calls["replay"] is not None):
             raise click.UsageError("--record-calls excludes --replay and --replay-calls: a replay asks no model.")
-        calls = {"record": record, "replay": replay, "record_calls": record_calls, "replay_calls": replay_calls}
         return command(calls=calls, **others)
 
     path = click.Path(dir_okay=False, path_type=Path)
@@ -352,7 +336,8 @@ def recording_options(command: Command) -> Command:
         click.option("--record-calls", type=path, metavar="FILE", help="--record for judge and user models alone."),
         click.option("--replay-calls", type=FILE, metavar="FILE", help="--replay for judge and user models alone."),
     ]
-    return cast(Command, _add_options(options, with_calls))
+    names = ("record", "replay", "record_calls", "replay_calls")
+    return cast(Command, _gather_options("calls", names, options, check))
 
 
 def adk_options(command: Command) -> Command:
@@ -374,15 +359,6 @@ def adk_options(command: Command) -> Command:
     return _add_options(options, command)
 
 
-def feature_options(command: Command) -> Command:
-    """Add `--enable_features`, `--disable_features`: switches of ADK, passed to agents in its variables."""
-    options: list[Option] = [
-        click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable."),
-        click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable."),
-    ]
-    return _add_options(options, command)
-
-
 def _check_finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"found {value}, expected a finite amount", ctx=context, param=parameter)
@@ -397,6 +373,16 @@ def _refuse_storage(context: click.Context, parameter: click.Parameter, value: s
             ctx=context,
             param=parameter,
         )
+
+
+def _gather_options(group: str, names: Iterable[str], options: list[Option], command: Command) -> Command:
+    """Add options. The command gets their values as one argument `group`, by their `names`."""
+
+    @wraps(command)
+    def gather(**values: Any) -> Any:
+        return command(**{group: {name: values.pop(name) for name in names}}, **values)
+
+    return cast(Command, _add_options(options, gather))
 
 
 def _add_options(options: list[Option], command: Command) -> Command:
@@ -491,7 +477,6 @@ class NamedArgument:
 
     @property
     def path(self) -> Path:
-        """The name as a path."""
         return Path(self.name)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
+import signal
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
-from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, message, write_document, write_lines
-from workbench.cli.printers import stdout_style
+from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, has_reader, message, write_document, write_lines
+from workbench.cli.printers import choose_format, output_document, stdout_style
 from workbench.cli.shared_options import (
     Execution,
     build_command_line,
@@ -25,11 +27,17 @@ from workbench.cli.shared_options import (
     execution_options,
     judging_options,
     models_option,
+    output_option,
+    verbose_option,
+    what_argument,
 )
-from workbench.model.identity import JobKey
+from workbench.engine.plan import NoCases, RunOptions, set_quarantine
+from workbench.model.facts import pause_gc
+from workbench.model.identity import DependencyKind, JobKey
 from workbench.model.results import CaseStatus, MetricStatus, is_quarantined
 from workbench.model.run_events import Notice, QuotaWait
-from workbench.model.text import REDACTED, join_some, may_be_masked, one_line, pluralise
+from workbench.model.target import ModelMode
+from workbench.model.text import REDACTED, join_some, may_be_masked, neutralise, one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -55,7 +63,7 @@ from workbench.store.errors import StoreError
 from workbench.store.files import describe_program, real_path
 from workbench.store.history.history import History
 from workbench.store.model_answers import ReplyStore
-from workbench.watch.selector import read_results
+from workbench.watch.selector import Action, decide_plan, make_snapshot, read_results
 from workbench.watch.watch_events import (
     AllKnown,
     ChangeSeen,
@@ -67,6 +75,8 @@ from workbench.watch.watch_events import (
     WatchRunEvent,
     WatchRunStarted,
     WatchStarted,
+    describe_reason,
+    name_kind,
 )
 
 if TYPE_CHECKING:
@@ -100,11 +110,7 @@ _LOOK_FOR_READER = 1.0  # seconds
     help="Text, or one JSON object a line.",
 )
 @click.option("--plain", is_flag=True, help="No colours.")
-@click.option(
-    "--verbose",
-    is_flag=True,
-    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
-)
+@verbose_option
 def watch(
     *,
     what: tuple[str, ...],
@@ -125,11 +131,8 @@ def watch(
     agent. The arguments are those of `workbench run`. A project without cases is watched until it has some. Ctrl-C
     ends the watch.
     """
-    from workbench.cli.console import has_reader
     from workbench.cli.run_commands import open_workspace, select_cases
-    from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
-    from workbench.model.target import ModelMode
     from workbench.watch.watch_plan import drop_remote_sets
     from workbench.watch.watch_session import WatchSession
 
@@ -175,8 +178,6 @@ def watch(
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
-    import asyncio
-
     return await asyncio.to_thread(function)
 
 
@@ -185,11 +186,6 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
 
     `refuse_nothing` is called if there is no case at the start, and may raise.
     """
-    import asyncio
-    import signal
-
-    from workbench.cli.console import has_reader
-    from workbench.watch.watch_events import WatchStarted
 
     async def listen() -> None:
         async for event in session.events():
@@ -264,7 +260,6 @@ class WatchPrinter(ABC):
         self._repeated = RepeatedChanges()
 
     def show(self, event: WatchEvent) -> None:
-        """Print one event."""
         if isinstance(event, WatchRunEvent) and isinstance(event.event, QuotaWait):
             self._print(event.event)
         if isinstance(event, WatchRunStarted | WatchRunEvent | DecisionsMade) or (
@@ -376,8 +371,6 @@ class WatchJsonPrinter(WatchPrinter):
             _write(event.model_dump(mode="json"))
 
     def _print_stored(self, event: VerdictsReused) -> None:
-        from workbench.engine.plan import set_quarantine
-
         try:
             opened = self._open_history()
         except StoreError as error:  # as on a full disk
@@ -560,10 +553,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
     The arguments are those of `workbench run`. Nothing runs. A verdict stays current until something changes that the
     case used: code that ran, modules, files, folders, environment variables, packages, or the case itself.
     """
-    from workbench.cli.console import message, write_lines
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
-    from workbench.engine.plan import RunOptions
-    from workbench.watch.selector import decide_plan, make_snapshot
 
     workspace, named = open_workspace(what, target=target)
     with workspace:
@@ -580,10 +570,6 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
 
 def explain_decision(workspace: Workspace, decision: Decision, state: Snapshot, *, verbose: bool) -> Iterator[str]:
     """Yield the lines of `workbench explain` about one case. `state` is that of the decision."""
-    from workbench.model.text import neutralise, one_line
-    from workbench.watch.selector import Action
-    from workbench.watch.watch_events import describe_reason
-
     does = {
         Action.NOTHING: "would not run: its verdict is current",
         Action.JUDGE: "would only be judged again",
@@ -620,9 +606,6 @@ def explain_decision(workspace: Workspace, decision: Decision, state: Snapshot, 
 
 def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
     """Yield the number of rows of each kind; with `verbose`, all rows."""
-    from workbench.model.text import neutralise
-    from workbench.watch.watch_events import name_kind
-
     prefix = f"{workspace.root}/"
     kinds_of: dict[str, str] = {}
     found: set[tuple[str, str]] = set()  # a variable that was read twice counts once
@@ -640,8 +623,6 @@ def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: 
 
 def _list_keys(row: Dependency, prefix: str) -> list[str]:
     """Return what a row is about: one text, except for imported libraries."""
-    from workbench.model.identity import DependencyKind
-
     key = row.key.replace(prefix, "")
     if row.kind == DependencyKind.VARIABLES:
         what, *own = key.split("\0")
@@ -660,14 +641,14 @@ _COVERAGE_FORMATS = ("text", "json", "markdown")
 
 
 @click.command()
-@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@what_argument
 @click.option(
     "--format",
     "report_format",
     type=click.Choice(_COVERAGE_FORMATS),
     help="Default: text, or the format that the name of --output ends with. markdown: for a comment on a pull request.",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@output_option
 @click.option("--all", "show_all", is_flag=True, help="Also list reached parts, and the cases that reach each.")
 def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path | None, show_all: bool) -> int:
     """Show which parts of agents and their code no case reaches.
@@ -680,10 +661,7 @@ def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path |
     that changed since or whose code did, are listed, and what only they could reach is unknown.
     """
     from workbench.cli.history_commands import open_history
-    from workbench.cli.printers import choose_format, save_pieces
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
-    from workbench.engine.plan import RunOptions
-    from workbench.model.facts import pause_gc
     from workbench.report.coverage_report import coverage_lines, coverage_markdown, coverage_record
     from workbench.watch.case_coverage import measure_coverage
 
@@ -703,9 +681,4 @@ def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path |
         document = coverage_markdown(measured)
     else:
         document = "\n".join(coverage_lines(measured, show_all=show_all)) + "\n"
-    if output is None:
-        write_document(document)
-    elif not save_pieces([document], chosen, output):
-        write_document(document)
-        return WRONG
-    return WRONG if plan.file_problems else 0
+    return 0 if output_document(document, chosen, output) and not plan.file_problems else WRONG

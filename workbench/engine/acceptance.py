@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workbench.engine.accepted_lists import (
@@ -18,7 +18,7 @@ from workbench.engine.plan import Plan, PlanError, SetContext
 from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.model.text import pluralise
 from workbench.report.turn_diff import (
@@ -266,12 +266,14 @@ class Acceptance:
     """The hunks to accept of a result, as differences from the `shown` case.
 
     `is_whole`: they are all hunks of a turn or of the case, which needs a conversation with the expected turns.
+    `repeats` are the run and the job of each shown repeat, as far as they are stored; empty: those of the newest run.
     """
 
     shown: EvalCase
     result: CaseResult
     hunks: Sequence[Hunk]
     is_whole: bool = False
+    repeats: Mapping[int, tuple[str, JobKey] | None] = field(default_factory=dict)
 
 
 class _Judgement(NamedTuple):
@@ -326,14 +328,20 @@ class Acceptances:
         self._judged[key] = after, wanted.result
         return after
 
-    def plan_rescoring(self, result: CaseResult, *, judged: EvalCase) -> Plan:
-        """Plan to score a result, and the other repeats of its run, by the current case.
+    def plan_rescoring(
+        self,
+        result: CaseResult,
+        *,
+        judged: EvalCase,
+        repeats: Mapping[int, tuple[str, JobKey] | None] | None = None,
+    ) -> Plan:
+        """Plan to score a result, and the other repeats, by the current case.
 
-        `judged` is the case of their last judgement. Raises PlanError.
+        `judged` is the case of their last judgement, `repeats` as in `Acceptance`. Raises PlanError.
         """
         newest = self._newest_judgement(result)
         return self._opened.plan_rescoring(
-            [other for other in self._read_newest_results(result.case) if other.repeat != result.repeat] + [result],
+            self._find_repeats(result, repeats or {}),
             judged={result.case: judged},
             criteria={} if newest is None else {result.case.eval_set: newest.config},
         )
@@ -403,6 +411,26 @@ class Acceptances:
         except StoreError:
             return None  # without a history only the shown case is known
         return None if config is None else _Judgement(newest[0].scoring_key, config)
+
+    def _find_repeats(
+        self, result: CaseResult, repeats: Mapping[int, tuple[str, JobKey] | None]
+    ) -> Sequence[CaseResult]:
+        found = self._read_results(result.case, repeats) if repeats else self._read_newest_results(result.case)
+        return [other for other in found if other.repeat != result.repeat] + [result]
+
+    def _read_results(self, key: CaseKey, repeats: Mapping[int, tuple[str, JobKey] | None]) -> Sequence[CaseResult]:
+        """Return these results of a case, of one run or several, as far as they are still stored."""
+        places = {repeat: place for repeat, place in repeats.items() if place is not None}
+        try:
+            with self._opened.history() as history:
+                stored = {repeat: history.result(*place) for repeat, place in places.items()}
+        except StoreError:
+            return []
+        return [
+            result.model_copy(update={"case": key, "repeat": repeat})
+            for repeat, result in stored.items()
+            if result is not None and result.execution.turns  # else its trace was deleted
+        ]
 
     def _read_newest_results(self, key: CaseKey) -> Sequence[CaseResult]:
         """Return the results of a case in its newest run; empty if the history has none."""

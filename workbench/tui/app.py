@@ -60,6 +60,7 @@ from workbench.tui.dialogs.dialogs import (
     wait_until_built,
 )
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
+from workbench.tui.external_editor import open_file
 from workbench.tui.keys import PLACES, KeyAction, KeyHolder, KeyPlace, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import RestingTimer, ScreenContext
@@ -279,7 +280,6 @@ class WorkbenchApp(KeyHolder, App[None]):
         return self._main.layout_now.model_copy(update={"theme": theme, "recent": self._recent})
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the main screen."""
         return self._main
 
     def on_mount(self) -> None:
@@ -310,7 +310,6 @@ class WorkbenchApp(KeyHolder, App[None]):
                     yield item, owner
 
     def action_help(self) -> None:
-        """Show help for the focused widget: its description and its keys."""
         nodes = _with_keys(self.screen)
         helps = [node.HELP for node in (self.screen.focused or self.screen).ancestors_with_self if node.HELP]
         places = [place for node in nodes for place in _places_of(node)]
@@ -531,8 +530,6 @@ class WorkbenchApp(KeyHolder, App[None]):
     @work(group="open_file", description="open setting")
     async def _open_setting(self, place: Sequence[str]) -> None:
         """Open the file that defines a setting at its line in the user's editor; else that of the project."""
-        from workbench.tui.external_editor import open_file  # seldom needed
-
         with report_errors(self._main):
             root, found = await self._backend.call(lambda workspace: (workspace.root, read_settings(workspace)))
             setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)

@@ -569,7 +569,6 @@ class KeyHolder:
 
 
 def bindings(place: str) -> Sequence[BindingType]:
-    """Return the bindings of a place."""
     return [_binding(item) for item in PLACES[place].actions]
 
 

@@ -31,7 +31,7 @@ class Pictures:
         self._folder = folder or user_state_path("workbench", appauthor=False) / "pictures"
 
     def load(self, root: Path, *, columns: int, rows: int) -> Sequence[str]:
-        """Return the rows of the picture of a project; empty if there is none of this size."""
+        """Return the rows of the picture of a project; empty without one of this size."""
         try:
             size, *lines = self._file(root).read_text("utf-8").split("\n")
         except (OSError, ValueError):

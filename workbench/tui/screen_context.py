@@ -136,7 +136,6 @@ class Controller:
 
     @property
     def app(self) -> App[object]:
-        """The application of the widget."""
         return self.widget.app
 
     def post_message(self, message: Message) -> None:
@@ -228,7 +227,7 @@ class Pane(KeyHolder, Vertical):
         return True
 
     def copyable(self) -> str | None:
-        """Return the text to copy, unescaped; None if there is none."""
+        """Return the text to copy, unescaped; None without a text."""
         return None
 
     def find_turn_at_cursor(self) -> int | None:

@@ -59,18 +59,15 @@ class TourPanel(Widget):
         self._lines: list[Line] = []
 
     def show(self, lines: list[Line]) -> None:
-        """Replace the lines."""
         if lines != self._lines:
             is_as_high = max(len(lines), _LEAST_HEIGHT) == self.size.height
             self._lines = lines
             self.refresh(layout=not is_as_high)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        """Return the number of lines."""
         return max(len(self._lines), _LEAST_HEIGHT)
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line."""
         return make_strip(self, self._lines[y] if y < len(self._lines) else (), width=self.size.width)
 
 
@@ -97,7 +94,6 @@ class TourApp(WorkbenchApp):
         return super().layout_now.model_copy(update={"tour": self._tour.name})
 
     def on_mount(self) -> None:
-        """Look at the screen again and again."""
         self._looking = self.set_interval(_TICK, self._look)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -109,12 +105,10 @@ class TourApp(WorkbenchApp):
         return super().check_action(action, parameters)
 
     def action_skip_step(self) -> None:
-        """Go to the next step of the tour."""
         self._tour.skip()
         self._look()
 
     async def action_end_tour(self) -> None:
-        """Close the panel. The step is kept."""
         self._has_ended = True
         self._looking.stop()
         if self._panel.is_attached:  # otherwise the key was pressed on the last picture

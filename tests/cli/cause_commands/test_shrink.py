@@ -125,7 +125,7 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
 
 
 def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cause_commands, "_is_terminal", lambda: True)
+    monkeypatch.setattr(cause_commands, "is_interactive", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
 
     refused = evening("shrink", f"{SET}:day")
@@ -260,7 +260,7 @@ def test_a_budget_for_the_case_itself_does_not_say_that_nothing_can_be_left_out(
 def test_ctrl_c_at_the_question_keeps_nothing_and_prints_the_result(
     evening: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cause_commands, "_is_terminal", lambda: True)
+    monkeypatch.setattr(cause_commands, "is_interactive", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # the end of the input aborts as well
 
     result = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2")

@@ -16,6 +16,7 @@ from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
+from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus
 
 AGENT = """
@@ -133,6 +134,21 @@ def test_all_repeats_are_rescored(project: Project) -> None:
     run = rescore(workspace, result, acceptance.shown)
 
     assert [(found.repeat, found.status.value) for found in run.results()] == [(n, "PASSED") for n in range(3)]
+
+
+def test_shown_repeats_of_an_earlier_run_are_rescored_too(project: Project) -> None:
+    workspace = project.open_workspace()
+    earlier, newest = (project.run(workspace=workspace, runs=count) for count in (2, 1))
+    result = next(found for found in newest.results() if found.case.eval_id == "a")
+    shown = {n: (run.run_id, JobKey(case=result.case, repeat=n)) for n, run in enumerate((newest, earlier))}
+    acceptance = make_acceptance(workspace, result)
+    workspace.acceptances.accept(acceptance, label="all")
+
+    plan = workspace.acceptances.plan_rescoring(result, judged=acceptance.shown, repeats=shown)
+    run = workspace.start(plan)
+    list(run.iter_events())
+
+    assert {found.repeat: found.status for found in run.results()} == dict.fromkeys((0, 1), CaseStatus.PASSED)
 
 
 def test_accepting_an_error_is_refused(project: Project) -> None:

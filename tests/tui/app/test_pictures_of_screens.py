@@ -301,7 +301,7 @@ async def show_run(screen: Screen) -> None:
     run = screen.make.run(jobs)
     main = screen.app._main
     main._runs.follow(FollowedRun(run, jobs, main.state.begin_run(run.run_id, total=len(jobs), now=98.0)))
-    main.state.add_jobs(jobs)
+    main.state.board.begin_jobs(jobs)
     run.begin()
     run.finish(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0))
     await screen.pilot.press("o")

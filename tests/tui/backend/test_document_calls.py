@@ -18,6 +18,7 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.backend.document_calls import (
     add_case,
     append_cases,
+    check_scenario_text,
     copy_cases,
     delete_cases,
     move_case,
@@ -173,3 +174,8 @@ def test_expected_turns_are_those_of_the_file_if_their_messages_are_unchanged(tm
     assert found.turns == [(raw.get("data") or raw["conversation"])[0], None]
     assert found.format is document.format
     assert gone.turns == ()
+
+
+def test_the_problem_of_a_scenario_names_its_place_only_if_it_has_one() -> None:
+    assert check_scenario_text("[]") == "found a list, expected an object"
+    assert check_scenario_text('{"starting_prompt": 1}') == "starting_prompt: found 1, expected a text"

@@ -17,7 +17,7 @@ from workbench.model.run_events import RunSummary
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import LoadedSettings
 from workbench.store.toml_files import ScreenLayout
-from workbench.tui import external_editor
+from workbench.tui import app as app_module
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.dialogs.finder_screen import FinderScreen
@@ -188,7 +188,7 @@ async def test_a_setting_opens_its_file_at_its_line(
         opened.append((path, line))
         return True
 
-    monkeypatch.setattr(external_editor, "open_file", record)
+    monkeypatch.setattr(app_module, "open_file", record)
     path = make_project(lights=[{"eval_id": "one", "conversation": []}])
     settings = path / "workbench.toml"
     settings.write_text(settings.read_text() + "\n[run]\n\nconcurrency = 3\n")

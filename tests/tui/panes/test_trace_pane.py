@@ -69,7 +69,7 @@ async def show_session(screen: Any, wanted: SessionWanted) -> TracePane:
 
 def get_selected_node(screen: Any) -> str:
     """Return the node under the cursor of the tree."""
-    row = screen.app.screen.query_one(SpanList).source.selection
+    row = screen.app.screen.query_one(SpanList).source.selected_row
     return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
 
 

@@ -47,8 +47,7 @@ def render_rows(view: TraceView, *, width: int = 100) -> list[str]:
 
 def list_names(view: TraceView) -> list[str]:
     """Return the listed names: span names and "turn N"."""
-    entries = [view.row(index) for index in range(len(view))]
-    return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in entries]
+    return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in view.rows]
 
 
 def join(line: Line) -> str:

@@ -641,7 +641,7 @@ def test_scores_that_are_being_read_or_cannot_be_read_are_not_shown_as_missing(
 
 
 def test_cases_in_progress_have_a_part_of_the_bar(judged: Page, make: Any) -> None:
-    judged.state.add_jobs([JobKey(case=make.key("a"), repeat=0)])
+    judged.state.board.begin_jobs([JobKey(case=make.key("a"), repeat=0)])
 
     assert judged.state.board.count_states()[CaseState.WAITING] == 1
     assert "✗ 1 failed   ! 1 error   ○ 1 waiting" in judged.render()

@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.engine.plan import Plan, PlanError
-from workbench.model.evalset import ConversationScenario, SessionInput
+from workbench.model.evalset import ConversationScenario, ScenarioRequest, SessionInput
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
+from workbench.simulation.users import UserOptions, check_scenario
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.case_reader import CaseFault, InvalidData, validate_data
+from workbench.store.evalsets.new_evalsets import insert_scenarios, refuse_older_format, to_scenario
+from workbench.store.json.json_path import format_place
 from workbench.tui.backend.project_calls import (
     WorkspaceCall,
     find_row_problems,
@@ -25,7 +30,15 @@ from workbench.tui.backend.project_calls import (
 )
 from workbench.tui.state.call_line import KnownCalls
 from workbench.tui.state.case_edits import Edit
-from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows
+from workbench.tui.state.case_outline import (
+    OutlineRow,
+    Place,
+    case_rows,
+    get_value,
+    legacy_rows,
+    normalize_place,
+    set_rows,
+)
 from workbench.tui.state.editor_state import Edited, OpenedDocument
 from workbench.tui.state.problem_list import SetProblem
 
@@ -37,9 +50,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
     from workbench.model.results import CaseResult, Execution, TurnResult
-    from workbench.store.evalsets.case_frame import DocumentFormat
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.project_discovery import NewSets
     from workbench.watch.file_watcher import FileChange, Watcher
     from workbench.watch.watch_session import WatchedSources
 
@@ -141,11 +152,10 @@ class CopiedCase:
 def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) -> None:
     """Insert a case with one empty turn, after another case or at the end."""
     index = len(document) if after is None else get_case_index(document, after) + 1
-    if _is_legacy(document):
-        data: dict[str, Any] = {"name": eval_id, "data": [{"query": "", "expected_tool_use": [], "reference": ""}]}
-    else:
-        turn = {"user_content": {"role": "user", "parts": [{"text": ""}]}}
-        data = {"eval_id": eval_id, "conversation": [turn]}
+    turn = {"user_content": {"role": "user", "parts": [{"text": ""}]}}
+    data: dict[str, Any] = {"eval_id": eval_id, "conversation": [turn]}
+    if not _is_current(document):
+        data = {"name": eval_id, "data": [{"query": "", "expected_tool_use": [], "reference": ""}]}
     document.insert_case(index, data)
 
 
@@ -162,7 +172,6 @@ def duplicate_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> Non
 
 
 def delete_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> None:
-    """Remove cases."""
     document.remove_cases(_get_case_indexes(document, keys))
 
 
@@ -210,14 +219,12 @@ def _get_case_indexes(document: EvalSetDocument, keys: Sequence[CaseKey]) -> lis
     return [known[key.eval_id, key.occurrence] for key in keys]
 
 
-def _is_legacy(document: EvalSetDocument) -> bool:
-    return _name_key(document) == "name"
+def _is_current(document: EvalSetDocument) -> bool:
+    return document.format is DocumentFormat.CURRENT
 
 
 def _name_key(document: EvalSetDocument) -> str:
-    from workbench.store.evalsets.case_frame import DocumentFormat
-
-    return "eval_id" if document.format is DocumentFormat.CURRENT else "name"
+    return "eval_id" if _is_current(document) else "name"
 
 
 # Cases and sets in the editor: read as rows, validate an edit, and edit.
@@ -306,33 +313,28 @@ def _open_set(document: EvalSetDocument, edited: Edited) -> OpenedDocument:
 
 
 def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> OpenedDocument:
-    is_changed = _is_changed(document, edited)
     current = _is_current(document)
+    data: Any = None
+    rows: Sequence[OutlineRow] = ()
+    note = ""
     try:
         data = document.raw_case(index)
     except StoreError as error:
         problem = f"{error}; its JSON can only be edited as text"
-        return OpenedDocument(
-            edited=edited,
-            index=index,
-            data=None,
-            rows=(),
-            revision=document.revision,
-            is_changed=is_changed,
-            problem=problem,
-        )
-    fault = document.find_fault(data)
+    else:
+        rows = case_rows(data) if current else legacy_rows(data)
+        fault = document.find_fault(data)
+        problem = _find_duplicate_id(document, index) if fault is None else _format_fault(fault)
+        note = "" if current else _OLD_FORMAT
     return OpenedDocument(
         edited=edited,
         index=index,
         data=data,
-        rows=case_rows(data) if current else legacy_rows(data),
+        rows=rows,
         revision=document.revision,
-        is_changed=is_changed,
-        problem=_find_duplicate_id(document, index)
-        if fault is None
-        else _format_fault(fault.place, fault.found, fault.expected),
-        note="" if current else _OLD_FORMAT,
+        is_changed=_is_changed(document, edited),
+        problem=problem,
+        note=note,
     )
 
 
@@ -374,7 +376,7 @@ def _apply(edit: Edit, document: EvalSetDocument, opened: OpenedDocument) -> str
     old = document.find_fault(before)
     if old is not None and (fault == old or not _overlaps(fault.place, edit.cursor_place)):
         return None
-    return _format_fault(fault.place, fault.found, fault.expected)
+    return _format_fault(fault)
 
 
 def _data(document: EvalSetDocument, opened: OpenedDocument) -> Any:
@@ -383,7 +385,7 @@ def _data(document: EvalSetDocument, opened: OpenedDocument) -> Any:
 
 def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
     """Describe the problem of a new case id: missing or duplicate; None if it has no problem."""
-    key = "eval_id" if _is_current(document) else "name"
+    key = _name_key(document)
     new = get_value(after, (key,))
     if document.is_named_by_file or new == get_value(data, (key,)):
         return None
@@ -394,23 +396,15 @@ def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> s
     return None
 
 
-def _is_current(document: EvalSetDocument) -> bool:
-    from workbench.store.evalsets.case_frame import DocumentFormat  # loaded after the screen appears
-
-    return document.format is DocumentFormat.CURRENT
-
-
 def _overlaps(one: Place, other: Place) -> bool:
     """Return True if one of two places contains the other."""
     shorter = min(len(one), len(other))
     return normalize_place(one)[:shorter] == normalize_place(other)[:shorter]
 
 
-def _format_fault(place: Place, found: str, expected: str) -> str:
-    from workbench.store.json.json_path import format_place
-
-    where = format_place(place)
-    return f"{where}: found {found}, expected {expected}" if where else f"found {found}, expected {expected}"
+def _format_fault(fault: CaseFault) -> str:
+    where = format_place(fault.place)
+    return f"{where + ': ' if where else ''}found {fault.found}, expected {fault.expected}"
 
 
 def keep_typed_texts(workspace: Workspace, texts: Sequence[Any]) -> None:
@@ -450,7 +444,7 @@ class Accepting:
         def accept(workspace: Workspace) -> StartedRun | str:
             workspace.acceptances.accept(wanted, label=label)
             try:
-                plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown)
+                plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown, repeats=wanted.repeats)
             except PlanError as error:
                 return str(error)
             return _start_run(workspace, plan)
@@ -624,12 +618,10 @@ def read_expected_turns(workspace: Workspace, case: CaseKey, turns: Sequence[Tur
 
 def read_set_facts(workspace: Workspace, eval_set: str) -> SetFacts:
     """Read the facts of a set that limit a new case. Raises StoreError."""
-    from workbench.store.evalsets.case_frame import DocumentFormat
-
     document = workspace.documents.document(eval_set)
     return SetFacts(
         eval_ids=frozenset(entry.eval_id for entry in document.entries),
-        holds_final_state=document.format is DocumentFormat.CURRENT,
+        holds_final_state=_is_current(document),
     )
 
 
@@ -639,13 +631,6 @@ def save_chat_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
 
     label = f"save the chat as {case.eval_id}"
     workspace.documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
-
-
-def find_new_sets(workspace: Workspace) -> NewSets:
-    """Find where new eval sets belong."""
-    from workbench.store.project_discovery import NewSets
-
-    return NewSets(workspace.project)
 
 
 def find_agent(workspace: Workspace, eval_set: str) -> str | None:
@@ -662,8 +647,6 @@ def start_generation(
 ) -> Generation:
     """Have a model write scenarios for an agent that the set does not have. Never uses cached replies."""
     from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
-    from workbench.model.evalset import ScenarioRequest
-    from workbench.store.evalsets.new_evalsets import refuse_older_format
 
     known: Sequence[ConversationScenario] = ()
     if eval_set is not None:
@@ -685,7 +668,6 @@ def add_scenarios(
 
     def add(document: EvalSetDocument) -> Sequence[str]:
         from workbench.agents.agent_sessions import read_adk_personas
-        from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
         data = [to_scenario(each) for each in scenarios]
         added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
@@ -702,21 +684,14 @@ def format_scenario(scenario: ConversationScenario) -> str:
 
 def check_scenario_text(text: str) -> str | None:
     """Describe why an edited text is not a valid scenario; None if it is valid."""
-    from workbench.simulation.users import UserOptions, check_scenario
-    from workbench.store.evalsets.case_reader import InvalidData
-    from workbench.store.json.json_path import format_place
-
     try:
         return check_scenario(parse_scenario(text), UserOptions(model=""))
     except json.JSONDecodeError as error:
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     except InvalidData as invalid:
-        fault = invalid.faults[0]
-        return f"{format_place(fault.place)}: found {fault.found}, expected {fault.expected}"
+        return _format_fault(invalid.faults[0])
 
 
 def parse_scenario(text: str) -> ConversationScenario:
     """Parse the scenario in a valid text."""
-    from workbench.store.evalsets.case_reader import validate_data
-
     return validate_data(ConversationScenario, json.loads(text))

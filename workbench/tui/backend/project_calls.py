@@ -13,14 +13,18 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.plan import PlanError, RunOptions, Selection, SetContext, complete_config, is_scripted
+from workbench.metrics.registry import prepare
+from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation, Quarantine
 from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import Target
+from workbench.model.target import AgentKind, Target
 from workbench.report.run_report import find_live_samples
+from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
+from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.quarantine import read_quarantines
 from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
 from workbench.store.history.history import History
@@ -47,13 +51,10 @@ from workbench.tui.state.problem_list import SetProblem, find_file_name
 from workbench.tui.state.project_state import OpenedProject
 
 if TYPE_CHECKING:
-    from workbench.engine.plan import SetContext
     from workbench.engine.workspace import Workspace
     from workbench.store.datasets.dataset_files import RecordedCase
     from workbench.store.evalsets.case_reader import CaseEntry
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.history.history import History
-    from workbench.store.project_discovery import EvalSetEntry
 
 
 # How work reaches the workspace, or leaves its thread because it waits for other machines.
@@ -148,8 +149,6 @@ def open_row(workspace: Workspace, edited: Edited, known: OpenedDocument | None)
 
 def find_row_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     """List the problems of the rows. Raises StoreError."""
-    from workbench.store.datasets.remote_data import is_address  # loaded after the screen appears
-
     path = None if is_address(eval_set) else Path(workspace.root / eval_set)
     return [
         SetProblem(
@@ -170,6 +169,11 @@ def _make_key(listed: ListedSet, item: RecordedCase) -> CaseKey:
 _SAYS_NOTHING = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 
 
+def has_history(workspace: Workspace) -> bool:
+    """Return True if the history exists. Opening would create it, and viewing a project must not write to it."""
+    return get_history_path(workspace.root).exists()
+
+
 def is_history_dataset(workspace: Workspace, key: CaseKey) -> bool:
     """Return True if a case is a row of such a dataset."""
     if key.target != key.eval_set:
@@ -179,8 +183,8 @@ def is_history_dataset(workspace: Workspace, key: CaseKey) -> bool:
 
 def list_history_datasets(workspace: Workspace) -> Sequence[ListedSet]:
     """List the datasets, newest first. Empty if the history cannot be read, which reading all results reports."""
-    if not get_history_path(workspace.root).exists():
-        return ()  # opening would create it, and viewing a project must not write to it
+    if not has_history(workspace):
+        return ()
     try:
         with workspace.history() as history:
             found = history.list_dataset_runs()
@@ -255,7 +259,6 @@ class HistoryRowReader:
         return found
 
     def close(self) -> None:
-        """Close the history."""
         self._history.close()
 
 
@@ -337,7 +340,6 @@ class Projects:
         return await self._call(self._project)
 
     async def reload(self) -> OpenedProject:
-        """Read the project again."""
         return await self._call(self._reload)
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
@@ -502,8 +504,8 @@ def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult])
 
 
 def _read_stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
-    if not get_history_path(workspace.root).exists():
-        return {}  # opening would create it, and viewing a project must not write to it
+    if not has_history(workspace):
+        return {}
     with workspace.history() as history:
         latest = history.latest_jobs()
         return {**latest, **workspace.find_renamed_jobs(history, latest)}
@@ -668,7 +670,6 @@ class _RowReader:
         self.is_done = False
 
     def make_cache(self) -> _CachedSet:
-        """Make the entry for the cache."""
         return _CachedSet(self._revision, None, {})
 
     def step(self) -> Sequence[CaseContent]:
@@ -698,7 +699,6 @@ class _SetReader:
         return self._next >= len(self._document) and self._revision == self._document.revision
 
     def make_cache(self) -> _CachedSet:
-        """Make the entry for the cache."""
         return _CachedSet(self._revision, None if self._context is None else self._context.hashes, self._read)
 
     def step(self) -> Sequence[CaseContent]:
@@ -736,8 +736,6 @@ class _SetReader:
 
 
 def _find_judges(context: SetContext | None) -> tuple[str, ...]:
-    from workbench.engine.plan import is_scripted
-
     if context is None:
         return ()
     models = context.criteria.judge_models
@@ -749,12 +747,7 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
 
     Also None for recorded targets: their hashes need the recordings, which are not read here.
     """
-    from workbench.engine.plan import RunOptions, SetContext, complete_config
     from workbench.engine.planner import ToolPlanner
-    from workbench.metrics.registry import prepare
-    from workbench.model.criteria import default_config
-    from workbench.model.target import AgentKind
-    from workbench.store.evalsets.config_files import load_config
 
     target = workspace.project.targets.get(listed.target)
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,26 +14,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.history_recorder import ExpectedCases
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, select_scenarios
+from workbench.engine.plan_cost import build_prices, calculate_agent_cost, estimate_cost, is_costly
+from workbench.engine.run import Holds, make_verdict, summarise
+from workbench.metrics.registry import CaseFacts
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, ModelMode
+from workbench.report.comparison import compare_stored_runs
+from workbench.report.report_formats import write_report
+from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, build_report, reported_cases
+from workbench.report.text_report import explain_in_one_line
 from workbench.store.errors import IsDataset, StoreError
+from workbench.store.evalsets.config_files import ConfigDocument
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
-from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
     EarlierVerdicts,
     WorkspaceCall,
+    has_history,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
 )
 from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.criteria_choice import CriteriaFile
 from workbench.tui.state.group_scores import (
     MOST_FAILING,
     MOST_WHOLE_RUNS,
@@ -51,17 +61,12 @@ from workbench.tui.state.run_plan import PlannedRun
 if TYPE_CHECKING:
     from workbench.engine.ablation import Ablation
     from workbench.engine.case_variants import Caller, CaseExecutor
-    from workbench.engine.plan import Selection
     from workbench.engine.run import Run
     from workbench.engine.shrinking import Shrinker
     from workbench.engine.workspace import Workspace
-    from workbench.metrics.registry import CaseFacts
     from workbench.model.target import Isolation
     from workbench.report.bisect_report import BisectStep
     from workbench.report.comparison import RunComparison
-    from workbench.report.run_report import RunReport
-    from workbench.store.evalsets.config_files import ConfigDocument
-    from workbench.tui.state.criteria_choice import CriteriaFile
     from workbench.watch.bisection import Bisection
 
 
@@ -98,8 +103,6 @@ class Runs:
         )
 
         def plan(workspace: Workspace) -> PlannedRun:
-            from workbench.engine.plan import select_scenarios
-            from workbench.engine.plan_cost import is_costly  # loads the metrics, so import it late
             from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
@@ -120,8 +123,8 @@ class Runs:
         def find(workspace: Workspace) -> StoppedRun | None:
             from workbench.engine.earlier_runs import find_stopped_run, get_selections
 
-            if not get_history_path(workspace.root).exists():
-                return None  # opening would create it, and viewing a project must not write to it
+            if not has_history(workspace):
+                return None
             with workspace.history() as history:
                 run = find_stopped_run(history)
             if run is None:
@@ -137,8 +140,6 @@ class Runs:
         """Start a planned run. Return it with its jobs."""
 
         def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
-            from workbench.engine.run import Holds
-
             run = workspace.start(planned.plan, holds=Holds.VERDICTS)
             return run, [job for job, _ in planned.plan.jobs]
 
@@ -196,8 +197,6 @@ class StartedJudging:
 
 def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
     """Plan to judge all repeats of the newest run of a case again. Raises PlanError and StoreError."""
-    from workbench.engine.plan_cost import estimate_cost  # loads the metrics, so import it late
-
     with workspace.history() as history:
         newest = history.list_executions(case, limit=1)
         for name in () if newest else workspace.find_former_names(history, [case]).get(case, ()):
@@ -274,8 +273,6 @@ class CriteriaFiles:
 
     async def read_facts(self, selections: Sequence[Selection]) -> CaseFacts:
         """Count the selected cases by the data that metrics need. Skip cases that cannot be read."""
-        from workbench.metrics.registry import CaseFacts
-
         total = CaseFacts()
         for selection in selections:
             start: int | None = 0
@@ -287,10 +284,6 @@ class CriteriaFiles:
     def _document(self, workspace: Workspace, eval_set: str) -> ConfigDocument:
         path = _get_config_path(workspace, eval_set)
         if path not in self._documents:
-            from workbench.store.evalsets.config_files import (
-                ConfigDocument,  # loaded after the screen appears
-            )
-
             self._documents[path] = ConfigDocument.open(path)
         return self._documents[path]
 
@@ -303,8 +296,6 @@ def _get_config_path(workspace: Workspace, eval_set: str) -> Path:
 
 
 def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
-    from workbench.tui.state.criteria_choice import CriteriaFile
-
     paths = {entry.relative: entry.config or entry.path.parent / CRITERIA_FILE for entry in workspace.project.eval_sets}
     selected = {path for name, path in paths.items() if name in set(eval_sets)}
     path = document.path
@@ -325,8 +316,6 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
     """
 
     def count(workspace: Workspace) -> tuple[CaseFacts, int | None]:
-        from workbench.metrics.registry import CaseFacts
-
         facts = CaseFacts()
         try:
             document = workspace.document(selection.eval_set)
@@ -351,8 +340,6 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
 
 def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
     """Count all selected rows of a dataset in one call."""
-    from workbench.metrics.registry import CaseFacts
-
     rows = workspace.recordings.read(selection.eval_set).cases
     wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
     return sum((CaseFacts.from_case(case) for case in wanted if case is not None), CaseFacts())
@@ -376,8 +363,6 @@ def export(
 
     `check_export_path` has accepted the path, whose ending says the format.
     """
-    from workbench.report.report_formats import write_report
-
     with workspace.history() as history:
         results = _results(history, jobs, run_id, earlier)
         report = _report(workspace, history, results, run_id)
@@ -399,9 +384,6 @@ def _results(
 
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
-    from workbench.engine.run import make_verdict, summarise
-    from workbench.report.run_report import RunReport, build_report, reported_cases
-
     cases = reported_cases(results, ExpectedCases(workspace.document))
     summary = summarise(map(make_verdict, results))
     if run_id is None:
@@ -439,7 +421,6 @@ class HistoryReader:
         return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
 
     async def read_newest_runs(self) -> list[StoredRun]:
-        """Read the newest runs of the project."""
         return await self._read([], lambda history: history.runs(limit=MOST_RUNS))
 
     async def read_result(self, run_id: str, job: JobKey) -> CaseResult | None:
@@ -452,14 +433,11 @@ class HistoryReader:
 
     async def read_spread(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> GroupSummary:
         """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
-        history = await self._call(lambda workspace: workspace.history() if _has_history(workspace) else None)
-        if history is None:
-            return summarize_scores(())
-        try:
-            collector = await self._collect(history, cases, earlier)
+        async with self._open() as opened:
+            if opened is None:
+                return summarize_scores(())
+            collector = await self._collect(opened[0], cases, earlier)
             return await self._call(lambda _: collector.summarize())
-        finally:
-            await self._call(lambda _: history.close())
 
     async def read_report(
         self, target: str | None, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
@@ -468,22 +446,11 @@ class HistoryReader:
 
         The runs are the whole runs of a target or set; without a target, the newest runs.
         """
-        held: list[tuple[History, ExpectedCases]] = []  # empty without a history
-
-        def open_history(workspace: Workspace) -> None:
-            if _has_history(workspace):
-                held.append((workspace.history(), ExpectedCases(workspace.document)))
-
-        def close_history(_: Workspace) -> None:
-            for history, _expected in held:
-                history.close()
-
         reasons: dict[CaseKey, str] = {}
-        try:
-            await self._call(open_history)
-            if not held:
+        async with self._open() as opened:
+            if opened is None:
                 return GroupReport(summarize_scores(()))
-            ((history, expected),) = held
+            history, expected = opened
             cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
             keys = await self._call(lambda _: list(chain.from_iterable(listed.case_keys for listed in sets)))
             collector = await self._collect(history, keys, earlier)
@@ -500,8 +467,6 @@ class HistoryReader:
                     _list_newest_runs(history) if target is None else _list_whole_runs(history, target, eval_set, cases)
                 )
             )
-        finally:
-            await self._call(close_history)
         return GroupReport(summary, reasons, runs, dollars)
 
     async def _collect(self, history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts) -> ScoreCollector:
@@ -538,32 +503,31 @@ class HistoryReader:
 
     async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
         """Read the current results of these cases as table rows, in batches."""
-        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
-        if opened is None:
-            return
-        history, expected = opened
-        waiting = iter(cases)
-        read_live_jobs = cache(lambda: history.latest_jobs_by_source(is_replayed=False))  # only if a row is replayed
+        async with self._open() as opened:
+            if opened is None:
+                return
+            history, expected = opened
+            waiting = iter(cases)
+            read_live_jobs = cache(lambda: history.latest_jobs_by_source(is_replayed=False))  # for replayed rows only
 
-        def list_samples(result: CaseResult) -> list[CaseStatus]:
-            jobs = read_live_jobs().get(result.case, ()) if result.execution.is_replayed else ()
-            return [job.status for job in jobs]
+            def list_samples(result: CaseResult) -> list[CaseStatus]:
+                jobs = read_live_jobs().get(result.case, ()) if result.execution.is_replayed else ()
+                return [job.status for job in jobs]
 
-        def stretch(_: Workspace) -> list[TableRow]:
-            found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
-            results = chain.from_iterable(found.values())
-            return [make_table_row(result, expected(result), list_samples(result)) for result in results]
+            def stretch(_: Workspace) -> list[TableRow]:
+                found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
+                results = chain.from_iterable(found.values())
+                return [make_table_row(result, expected(result), list_samples(result)) for result in results]
 
-        try:
             for _ in range(0, len(cases), _ROWS_AT_ONCE):
                 yield await self._call(stretch)
-        finally:
-            await self._call(lambda _: history.close())
 
     async def read_run_rows(self, run_id: str) -> AsyncIterator[list[TableRow]]:
         """Read the results of a stored run as table rows, in batches."""
-        history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
-        try:
+        async with self._open() as opened:
+            if opened is None:
+                return
+            history, expected = opened
             results = history.results(run_id)
 
             def stretch(_: Workspace) -> list[TableRow]:
@@ -571,14 +535,31 @@ class HistoryReader:
 
             while rows := await self._call(stretch):
                 yield rows
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[tuple[History, ExpectedCases] | None]:
+        """Open the history for several calls; None if there is none yet."""
+        held: list[tuple[History, ExpectedCases]] = []  # also filled if the caller is cancelled meanwhile
+
+        def open_history(workspace: Workspace) -> None:
+            if has_history(workspace):
+                held.append((workspace.history(), ExpectedCases(workspace.document)))
+
+        def close_history(_: Workspace) -> None:
+            for history, _expected in held:
+                history.close()
+
+        try:
+            await self._call(open_history)
+            yield held[0] if held else None
         finally:
-            await self._call(lambda _: history.close())
+            await self._call(close_history)
 
     async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
         """Return the result of `work` on the history; `nothing` if there is no history yet."""
 
         def read(workspace: Workspace) -> T:
-            if not _has_history(workspace):
+            if not has_history(workspace):
                 return nothing
             with workspace.history() as history:
                 return work(history)
@@ -623,9 +604,6 @@ def _explain(
     history: History, expected: ExpectedCases, cases: Sequence[CaseKey], earlier: EarlierVerdicts, _: Workspace
 ) -> dict[CaseKey, str]:
     """Explain in one line why each of these cases did not pass, by its first repeat that did not."""
-    from workbench.report.run_report import NOT_GOOD, ReportedCase
-    from workbench.report.text_report import explain_in_one_line
-
     some = {job: place for job, place in earlier.items() if job.case in cases}
     reasons = {}
     for case, results in read_current_results(history, cases, some).items():
@@ -641,8 +619,6 @@ def _price(
     history: History, cases: Sequence[CaseKey], earlier: EarlierVerdicts, workspace: Workspace
 ) -> dict[CaseKey, Decimal]:
     """Return what the models of the agent cost for each of these cases, of several repeats the mean, where known."""
-    from workbench.engine.plan_cost import build_prices, calculate_agent_cost  # loads the metrics, so import it late
-
     prices = build_prices(workspace.settings.judge)
     some = {job: place for job, place in earlier.items() if job.case in cases}
     dollars = {}
@@ -654,14 +630,9 @@ def _price(
     return dollars
 
 
-def _has_history(workspace: Workspace) -> bool:
-    """Return True if the history exists. Opening would create it, and viewing a project must not write to it."""
-    return get_history_path(workspace.root).exists()
-
-
 def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
     """Read the executions of a case in every run, and its current hashes. Raises StoreError."""
-    if not _has_history(workspace):
+    if not has_history(workspace):
         return CaseHistory(key)
     with workspace.history() as history:
         executions = history.list_executions(key, limit=MOST_EXECUTIONS)
@@ -689,8 +660,6 @@ def _content_now(workspace: Workspace, key: CaseKey) -> CaseHashes | None:
 
 
 def _compare(history: History, before: str, after: str) -> RunComparison:
-    from workbench.report.comparison import compare_stored_runs
-
     with pause_gc():
         return compare_stored_runs(history, before, after)
 
@@ -702,8 +671,6 @@ def make_bisection(
 
     Raises PlanError and StoreError.
     """
-    from workbench.engine.plan import PlanError, RunOptions, Selection
-    from workbench.model.target import ModelMode
     from workbench.watch.bisection import Bisection, BisectOptions
 
     selection = Selection(eval_set=case.eval_set, cases=(case.eval_id,))

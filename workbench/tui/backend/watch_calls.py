@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.model.identity import CaseKey, JobKey
+from workbench.engine.plan import PlanError, RunOptions, Selection, set_quarantine
+from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseStatus
-from workbench.model.run_events import CaseFinished, RunEvent
+from workbench.model.run_events import CaseFinished
 from workbench.model.target import ModelMode
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
@@ -26,7 +26,6 @@ from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdi
 
 if TYPE_CHECKING:
     from workbench.engine.plan import PlannedCase
-    from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.store.settings import WatchSettings
     from workbench.watch.selector import Decision, Reason, VerdictKey
@@ -90,7 +89,7 @@ class WatchCalls:
 
 
 class Watch:
-    """A watch in progress, from `start` to `close`. The other methods return at once."""
+    """A watch in progress, from `start` to `close`. Other methods, and those of its `session`, return at once."""
 
     def __init__(
         self,
@@ -103,7 +102,8 @@ class Watch:
     ) -> None:
         self.events: deque[ScreenEvent] = deque()
         """Events that the screen has not processed yet."""
-        self._session = session
+        self.session = session
+        """What the watch does: it can pause, and learns of the runs of the user here."""
         self._workspace = workspace
         self._call = call
         self._shown = shown  # the verdicts that the screen shows, or will once it has processed `events`
@@ -116,7 +116,6 @@ class Watch:
         return self._workspace.settings.watch
 
     def start(self) -> None:
-        """Start to listen."""
         self._task = asyncio.create_task(self._listen())
         self._task.add_done_callback(lambda _: self._on_event())
 
@@ -130,36 +129,15 @@ class Watch:
             return str(error)
         return ""
 
-    def pause(self) -> None:
-        """Start no runs until `resume`. Active runs continue."""
-        self._session.pause()
-
-    def resume(self) -> None:
-        """Start runs again, first those for the changes since `pause`."""
-        self._session.resume()
-
-    def run_held(self) -> None:
-        """Run the jobs that exceed the limits for one change."""
-        self._session.run_held()
-
-    def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
-        """Note that a manual run is in progress, and that these jobs of it have not started."""
-        self._session.note_run(run, jobs)
-
-    def note_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
-        """Note new events of a manual run."""
-        self._session.note_events(run_id, events)
-
     def note_results(self, shown: Mapping[JobKey, str]) -> None:
         """Note that the screen shows results of these manual runs; report which of them are current."""
         from workbench.watch.selector import VerdictKey
 
         self._shown.update((job, VerdictKey(run_id, job)) for job, run_id in shown.items())
-        self._session.note_shown(shown)
-        self._session.refresh_verdicts()
+        self.session.note_shown(shown)
+        self.session.refresh_verdicts()
 
     async def close(self) -> None:
-        """End the watch and its runs."""
         if self._task is not None:
             if not self._task.done() and not self._task.cancelling():
                 self._task.cancel()
@@ -168,7 +146,7 @@ class Watch:
     async def _listen(self) -> None:
         from workbench.watch.watch_events import DecisionsMade, WatchRunEvent
 
-        async with aclosing(self._session.events()) as events:  # type: ignore[type-var]
+        async with aclosing(self.session.events()) as events:  # type: ignore[type-var]
             async for event in events:
                 if isinstance(event, DecisionsMade):
                     self.events.extend(await self._call(lambda workspace, e=event: self._describe(workspace, e)))  # type: ignore[misc]
@@ -185,11 +163,11 @@ class Watch:
         if event.status is not CaseStatus.CANCELLED:
             job = JobKey(case=event.case, repeat=event.repeat)
             self._shown[job] = VerdictKey(run_id, job)
-            self._session.note_shown({job: run_id})
+            self.session.note_shown({job: run_id})
 
     def _describe(self, workspace: Workspace, made: DecisionsMade) -> Sequence[ScreenEvent]:
         """Describe decisions for the screen. Belongs on the workspace thread: it reads files and the history."""
-        words = ReasonWords(self._session, workspace.root)
+        words = ReasonWords(self.session, workspace.root)
         verdicts = workspace.verdicts
         jobs = {each.job for each in made.decisions}
         for job in set(self._shown).difference(jobs):  # the screen has forgotten these
@@ -197,7 +175,7 @@ class Watch:
         reused = self._find_reused(workspace, made)
         states = CaseStates(
             root=workspace.root,
-            files=self._session.files,
+            files=self.session.files,
             total=len(made.decisions),
             stale={
                 each.job: words.describe_reasons(each)
@@ -222,7 +200,6 @@ class Watch:
 
     def _find_reused(self, workspace: Workspace, made: DecisionsMade) -> list[ReusedVerdict]:
         """Return the current verdicts of jobs for which the screen shows others."""
-        from workbench.engine.plan import set_quarantine
         from workbench.watch.selector import get_verdict_key, read_results
 
         for job in made.requarantined:
@@ -381,7 +358,6 @@ class _Checker:
 
 def _is_known(reason: Reason) -> bool:
     """Return False for reasons to run a case again that do not make its verdict stale."""
-    from workbench.model.identity import DependencyKind
     from workbench.watch.selector import Why
 
     if reason.row is not None:

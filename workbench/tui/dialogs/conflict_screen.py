@@ -39,12 +39,10 @@ class VersionsView(Vertical):
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """Yield the title and the lines."""
         yield Static(Content(safe(self._title)), classes="versions-title")
         yield LinesView()
 
     def set_title(self, title: str) -> None:
-        """Replace the title."""
         self.query_one(Static).update(Content(safe(title)))
 
     async def show(self, versions: Versions, *, ours: str, theirs: str) -> None:
@@ -67,25 +65,21 @@ class VersionsScreen(Dialog[None]):
     CSS_PATH = "documents.tcss"
     PLACES = ("versions",)
 
-    def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
+    def __init__(self, title: str, versions: Versions) -> None:
         super().__init__()
         self._title = title
         self._versions = versions
-        self._ours = ours
-        self._theirs = theirs
 
     def compose(self) -> ComposeResult:
-        """Yield the versions and the keys."""
         yield VersionsView(self._title)
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Compare the versions."""
         self._compare()
 
     @work(group="versions")
     async def _compare(self) -> None:
-        await self.query_one(VersionsView).show(self._versions, ours=self._ours, theirs=self._theirs)
+        await self.query_one(VersionsView).show(self._versions, ours="unsaved edits", theirs=_THEIRS)
 
 
 # Conflict of unsaved edits with a change on disk: the user sees both versions and chooses.
@@ -118,7 +112,6 @@ class ConflictScreen(Dialog[Decision | None]):
         self._is_deciding = False
 
     def compose(self) -> ComposeResult:
-        """Yield both versions and the keys."""
         yield VersionsView(self._title)
         yield KeyLine()
 
@@ -138,19 +131,15 @@ class ConflictScreen(Dialog[Decision | None]):
         return action != "keep_both" or self._both is not None
 
     def action_keep_mine(self) -> None:
-        """Overwrite the file with the edits."""
         self._decide(self._write_mine, "written")
 
     def action_take_theirs(self) -> None:
-        """Replace the edits with the file on disk; undo restores them."""
         self._decide(self._reload, "taken")
 
     def action_keep_both(self) -> None:
-        """Merge the edits into the version on disk, and write the result."""
         self._decide(self._write_both, "written")
 
     def action_merge(self) -> None:
-        """Open both versions as one text in the user's editor, and write the merged text."""
         self._decide(self._merge, "written")
 
     @property
@@ -164,7 +153,7 @@ class ConflictScreen(Dialog[Decision | None]):
 
     @property
     def _both(self) -> bytes | None:
-        """Content of the automatic merge; None if there is none."""
+        """Content of the automatic merge; None without a merge."""
         merge = self._versions.merge if self._versions is not None else None
         return merge.content if merge is not None else None
 
@@ -267,7 +256,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
             yield Static(Content("An earlier session ended with unsaved edits. They are stored:"))
             yield FilterLine("letters of an eval set", self.follow_text)
@@ -276,7 +264,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the list."""
         rows = self.query_one(RowList)
         rows.add_class("recovery-list")
         self.query_one(LinesView).add_class("recovery-detail")
@@ -289,8 +276,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_restore(self) -> None:
-        """Restore the selected edits as unsaved edits."""
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         with report_errors(self):
@@ -301,8 +287,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
 
     @work(group="recovery")
     async def action_look(self) -> None:
-        """Show the differences between the selected edits and the file."""
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         with report_errors(self):
@@ -310,12 +295,11 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
                 lambda workspace: workspace.documents.recovered_versions(selected.recovery)
             )
             title = f"{selected.eval_set}: the unsaved edits and the file on disk"
-            self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
+            self.app.push_screen(VersionsScreen(title, versions))
 
     @work(group="recovery")
     async def action_discard(self) -> None:
-        """Discard the selected edits after a confirmation."""
-        selected = self._list.selected_edits
+        selected = self._list.selected_row
         if selected is None:
             return
         question = f"Discard the unsaved edits of {safe_line(selected.eval_set)}? This cannot be undone."
@@ -338,7 +322,6 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
             self.dismiss(self._restored)
 
     def show_rows(self) -> None:
-        """Show the list, and the details of the selected edits."""
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
         rows.show(self.listed)

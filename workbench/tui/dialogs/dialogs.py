@@ -24,8 +24,8 @@ from textual.widgets import Input, Static
 from workbench.store import settings
 from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.files import derive_set_name
+from workbench.store.project_discovery import NewSets
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
-from workbench.tui.backend.document_calls import find_new_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import DocumentsChanged, Pane, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
@@ -34,8 +34,8 @@ from workbench.tui.state.finder import FilteredRows, FinderPattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     MarkedRows,
     Paragraph,
     Style,
@@ -148,7 +148,7 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
 # Rows to mark, with the details of the one under the cursor.
 
 
-Rows = TypeVar("Rows", bound=MarkedRows)
+Rows = TypeVar("Rows", bound=MarkedRows[Any])
 
 
 class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
@@ -169,19 +169,16 @@ class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
         self.listed = FilteredRows(rows)
 
     def compose(self) -> ComposeResult:
-        """Yield the counts, the rows, the selected one in full, and the keys."""
         yield StatusLine(id="marked-head")
         yield FilterLine(self.LETTERS, self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter=self.ENTER, first=[f"{self.PLACES[0]}_{name}" for name in ("save", "close", "all")])
 
     def on_mount(self) -> None:
-        """Show the rows."""
         self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
     def action_mark(self) -> None:
-        """Mark the row, or remove its mark, and go to the next."""
         if self._rows.toggle():
             self.listed.move(1)
             self.show_rows()
@@ -193,19 +190,16 @@ class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
         self.action_mark()
 
     def action_mark_all_or_none(self) -> None:
-        """Mark all listed rows, or none."""
         self._rows.toggle_all(self.listed.list_indexes())
         self.show_rows()
 
     def action_save(self) -> None:
-        """Close, and return the rows with their marks."""
         if self._rows.marked:
             self.dismiss(self._rows)
         else:
             say(self, self.NONE_MARKED, severity="warning")
 
     def show_rows(self) -> None:
-        """Show the present marks and the details of the selected row."""
         self.query_one("#marked-head", StatusLine).show(self._rows.header_line())
         self.query_one(RowsAndText).show(self.listed, from_top=True)
 
@@ -230,7 +224,6 @@ class AskScreen(Dialog[str | None]):
         self._warn = warn
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the input, the problem of its text, and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield Input(self._value, compact=True)
@@ -254,27 +247,45 @@ class AskScreen(Dialog[str | None]):
             self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
 
 
+_LONGEST_NUMBER = 10  # digits
+
+
+async def ask_number(app: App[object], question: str, *, value: int, most: int, least: int = 1) -> int | None:
+    """Ask for a number. Return None if the user cancels."""
+
+    def check(text: str) -> str | None:
+        return explain_invalid_number(text, most=most, least=least)
+
+    answer = await app.push_screen_wait(AskScreen(question, value=str(value), check=check))
+    return None if answer is None else int(answer)
+
+
+def explain_invalid_number(text: str, *, most: int, least: int) -> str | None:
+    """Describe the problem of a typed number from `least` to `most`; None if it has none."""
+    number = text.strip()
+    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER and least <= int(number) <= most:
+        return None
+    return f"found {number[:20]!r}, expected a number from {least:,} to {most:,}"
+
+
 # Question with a list of choices.
 
 _DIGITS = "123456789"  # keys of the first choices that are listed, while nothing is typed
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
-class _Choices(ListRows):
+class _Choices(ItemRows[str]):
     """Rows with one choice each."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
-        self._choices = choices
+        self.rows = choices
         self.cursor = cursor
         self.has_digits = True
-
-    def __len__(self) -> int:
-        return len(self._choices)
 
     def line(self, index: int, width: int) -> Line:
         """Return the row of a choice, cut to `width` cells."""
         digit = (_DIGITS[index : index + 1] if self.has_digits else "") or " "
-        return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self._choices[index], width=max(width - 4, 1)))
+        return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self.rows[index], width=max(width - 4, 1)))
 
 
 class ChooseScreen(Dialog[int | None], Filtering):
@@ -292,7 +303,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
         self.listed = FilteredRows(self._choices)
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the choices and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield FilterLine("letters of a choice", self.follow_text)
@@ -307,7 +317,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
         rows.show(self.listed)
 
     def on_resize(self) -> None:
-        """Fit the height of the list to the screen."""
         self.call_after_refresh(self._share_height)
 
     @on(FilterLine.Resized)
@@ -322,7 +331,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
             self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
-        """Choose by the digit before a choice; begin to filter with a letter."""
         if self.begin_filter(event) or not self._choices.has_digits:
             return
         index = _DIGITS.find(event.character or " ")
@@ -331,7 +339,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
             self.dismiss(index)
 
     def filter_rows(self, text: str) -> bool:
-        """List the choices that match a text. Return False if no choice does."""
         self._choices.has_digits = not text
         return super().filter_rows(text)
 
@@ -349,13 +356,11 @@ class ConfirmScreen(Dialog[bool]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        """Yield the question and the keys for its answers."""
         with Vertical(classes="dialog"):
             yield Static(Content(self._question))
             yield KeyLine()
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
         self.dismiss(yes)
 
 
@@ -388,23 +393,19 @@ class HelpScreen(Dialog[None], Filtering):
         self._keymap = keymap
 
     def compose(self) -> ComposeResult:
-        """Yield a scrollable text and the keys."""
         with Vertical(classes="dialog dialog-tall"):
             yield FilterLine("letters of a key or of what it does", self.follow_text)
             yield LinesView()
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the text."""
         self.query_one(LinesView).show_blocks(tuple(self._blocks()), from_top=True)
         self.focus_rows()
 
     def on_key(self, event: Key) -> None:
-        """Begin to filter with a letter."""
         self.begin_filter(event)
 
     def filter_rows(self, text: str) -> bool:
-        """List only the keys that match a text. Return False if no key does."""
         pattern = FinderPattern(text)
         blocks = tuple(self._find_keys(pattern) if pattern.words else self._blocks())
         if blocks:
@@ -412,11 +413,9 @@ class HelpScreen(Dialog[None], Filtering):
         return bool(blocks)
 
     def focus_rows(self) -> None:
-        """Focus the text."""
         self.query_one(LinesView).focus()
 
     def move_rows(self, message: FilterInput.Moved) -> None:
-        """Scroll while the user types."""
         view = self.query_one(LinesView)
         view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
 
@@ -466,7 +465,7 @@ Added = TypeVar("Added")
 async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str | None:
     """Ask for the file of the new set. Return None if the user cancels. Raises StoreError."""
     sets = context.state.browser.file_sets
-    places = await context.backend.call(find_new_sets)
+    places = await context.backend.call(lambda workspace: NewSets(workspace.project))
     return await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",

@@ -66,7 +66,6 @@ class FinderScreen(Dialog[Item | None]):
         self._preview: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the input, the items and the keys."""
         with Vertical(classes="dialog", id="finder"):
             yield FilterInput(self._placeholder, self._follow_text)
             yield PickList()
@@ -74,7 +73,6 @@ class FinderScreen(Dialog[Item | None]):
             yield KeyLine(enter="open")
 
     def on_mount(self) -> None:
-        """Show what is known, and read the rest."""
         self._theme = self.app.theme
         self.query_one(FilterInput).focus()
         self._search()
@@ -118,7 +116,6 @@ class FinderScreen(Dialog[Item | None]):
             self.dismiss(item)
 
     def action_close(self) -> None:
-        """Close without a choice."""
         self._end_preview()
         self.dismiss(None)
 

@@ -1,32 +1,37 @@
-"""Screens of results: the results table, and the comparison of two runs."""
+"""Screens of results: the results table, the comparison of two runs, and the commit that turned a case red."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 
+from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
+from workbench.report.bisect_report import BisectReport, BisectStep, Commit
 from workbench.store.errors import StoreError
-from workbench.tui.backend.run_calls import (
-    check_export_path,
-    export,
-    parse_export_path,
-)
-from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
+from workbench.tui.backend.run_calls import check_export_path, export, make_bisection, parse_export_path
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen, ask_number
 from workbench.tui.screen_context import ScreenContext
+from workbench.tui.state.case_status import Badge
+from workbench.tui.state.cause_search import COMMIT_SYMBOLS, UNSAVED_EDITS, BisectSteps, has_unsaved_edits
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
-from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
+from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
+
+if TYPE_CHECKING:
+    from workbench.watch.bisection import Bisection
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
 
@@ -43,13 +48,10 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
     )
     PLACES = ("table",)
 
-    def __init__(
-        self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
-    ) -> None:
-        """Create the table for the newest results in `scope`, or for the run with this id and title."""
+    def __init__(self, context: ScreenContext, *, scope: Scope | None = None, run_id: str | None = None) -> None:
+        """Create the table for the newest results in `scope`, or for the run with this id."""
         super().__init__()
         self._screen_context = context
-        self._run_title = title
         self._scope = scope
         self._run_id = run_id
         self._table = ResultTable()
@@ -61,7 +63,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         """The row of the case or repeat that the user wants to branch from."""
 
     def compose(self) -> ComposeResult:
-        """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
         yield FilterLine("words that the rows must contain", self.follow_text, id="table-filter")
         yield StatusLine(id="table-head")
@@ -71,13 +72,11 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Start to read the rows."""
         self.query_one(RowList).focus()
         self._read()
         self.set_interval(_TABLE_STYLES, self._arrange_if_stale)
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -87,7 +86,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         return True
 
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
         message.steer(self._table)
         self.query_one(RowList).show(self._table)
 
@@ -103,49 +101,40 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         return True
 
     def action_move_column(self, by: int) -> None:
-        """Move the cursor by a number of columns."""
         self._table.move_column(by)
         self._show()
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor."""
         self._table.sort()
         self._show()
 
     def action_toggle_repeats(self) -> None:
-        """Switch between a row for each repeat and a row for each case."""
         self._table.by_repeat = not self._table.by_repeat
         self._arrange()
 
     def action_widen(self) -> None:
-        """Switch the scope from the set to its agent, then to everything, then back to the set."""
         if self._scope is not None:
             self._scope = self._scope.widen()
             self._read()
 
     def action_branch(self) -> None:
-        """Close with the case under the cursor, to branch from it or from its repeat."""
         self.branched_row = self._table.selected_row
         self._on_entered()
 
     def action_shrink(self) -> None:
-        """Close with the case under the cursor, to find what its failure needs."""
         self.search = "shrink"
         self._on_entered()
 
     def action_why(self) -> None:
-        """Close with the case under the cursor, to find which parts of the instruction matter."""
         self.search = "why"
         self._on_entered()
 
     def action_copy_row(self) -> None:
-        """Copy the row under the cursor."""
         row = self._table.selected_row
         copy(self, self._table.format_row(row) if row is not None else None)
 
     @work(group="dialog", exclusive=True)
     async def action_choose_columns(self) -> None:
-        """Let the user show or hide columns until they close the list."""
         chosen: int | None = 0
         while chosen is not None:
             columns = self._table.all_columns
@@ -158,7 +147,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
 
     @work(group="dialog", exclusive=True)
     async def action_export(self) -> None:
-        """Export the listed results to a file. Replace an existing file only after a confirmation."""
         jobs = self._jobs()
         if not jobs:
             say(self, "there is nothing to export", severity="warning")
@@ -248,7 +236,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             note = StyledText("   no case of it has run yet; r in the main screen runs it", Style.MUTED)
         elif not len(self._table):
             note = StyledText("   no row has these words; escape lists all", Style.MUTED)
-        title = self._scope.title if self._scope is not None else self._run_title
+        title = self._scope.title if self._scope is not None else f"run {safe_line(self._run_id or '')}"
         return self._table.format_title(title, note, self.size.width)
 
 
@@ -273,7 +261,6 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the filter, the cases with their details, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
         yield FilterLine("letters of a case or of its change", self.follow_text)
@@ -281,7 +268,6 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the comparison."""
         self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
@@ -295,15 +281,9 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self.query_one(RowsAndText).show(self.listed, from_top=False)
 
     def action_toggle_flips(self) -> None:
-        """Switch between all cases and those with a flipped verdict."""
         self._replace(ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips))
 
-    def action_swap(self) -> None:
-        """Swap the earlier and the later run."""
-        self._swap()
-
     def show_rows(self) -> None:
-        """Show the header lines and the cases."""
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)
@@ -314,7 +294,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
             body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
 
     @work(group="swap", exclusive=True)
-    async def _swap(self) -> None:
+    async def action_swap(self) -> None:
         comparison = self._cases.comparison
         with report_errors(self):
             swapped = await self._screen_context.backend.history.compare_runs(
@@ -327,3 +307,137 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self._cases = cases
         self.listed = FilteredRows(cases)
         self.filter_rows(self.query_one(FilterLine).text)
+
+
+# The search for the commit that turned a case red.
+
+_BISECT_LINES = 2
+_LONGEST_NAME = 24  # characters of a case in a question
+_MOST_REPEATS = 100
+_CLOCK_SECONDS = 1.0
+
+
+async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
+    """Ask how often each commit is executed at most. Return None if the user cancels."""
+    name = safe_line(case.name, width=_LONGEST_NAME)
+    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes)"
+    return await ask_number(app, question, value=1, most=_MOST_REPEATS)
+
+
+class BisectScreen(ResultScreen[None]):
+    """Searches as long as it is open."""
+
+    HELP: ClassVar[str] = (
+        "Looks for the commit that turned the case red, in a git worktree of its own: your files never change. A "
+        "commit in which everything that an earlier execution used is the same has that verdict, and nothing runs. "
+        "With several executions of each commit the most probable commit is found, for a case that fails sometimes. "
+        "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
+        "search; its verdicts so far are stored."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in COMMIT_SYMBOLS.items()),
+        Badge("▸", "the result", Style.STRONG),
+    )
+    PLACES = ("bisect",)
+
+    def __init__(
+        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[BisectStep], object]
+    ) -> None:
+        """Create the screen. `show_step` shows over it what the case did in a commit."""
+        super().__init__()
+        self._show_step = show_step
+        self._repeats = repeats
+        self._steps = BisectSteps(case)
+        self._case = case
+        self._screen_context = context
+        self._bisection: Bisection | None = None
+
+    def compose(self) -> ComposeResult:
+        for number in range(_BISECT_LINES):
+            yield StatusLine(id=f"bisect-{number}")
+        yield StatusLine(id="bisect-note")
+        yield RowsAndText()
+        yield KeyLine(enter="executions")
+
+    def on_mount(self) -> None:
+        note = self.query_one("#bisect-note", StatusLine)
+        note.display = has_unsaved_edits(self._screen_context.state, self._case)
+        note.show((StyledText(f" {UNSAVED_EDITS}", Style.WARNING),))
+        self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
+        self._search()
+
+    def on_unmount(self) -> None:
+        """Stop the search. Its thread removes the worktree."""
+        if self._bisection is not None:
+            self._bisection.cancel()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        step = self._steps.selected_step or self._steps.found_step
+        if step is not None and step.samples:
+            self._show_step(step)
+        elif len(self._steps):
+            say(self, "this commit has no verdict, so there is nothing to show", severity="warning")
+
+    @work(group="bisect", exclusive=True, description="bisect")
+    async def _search(self) -> None:
+        from workbench.watch.commit_verdicts import BisectInterrupted
+
+        loop = asyncio.get_running_loop()
+
+        def show(step: BisectStep) -> None:
+            with contextlib.suppress(RuntimeError):  # the screen was closed
+                loop.call_soon_threadsafe(self._add, step)
+
+        def announce(commit: Commit) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._announce, commit)
+
+        try:
+            self._bisection = await self._screen_context.backend.call(
+                lambda workspace: make_bisection(workspace, self._case, repeats=self._repeats, show=show)
+            )
+            self._bisection.announce = announce
+            self._finish(await asyncio.to_thread(self._bisection.run))
+        except (PlanError, StoreError) as error:
+            self._steps.problem = str(error)
+            self._show(from_top=True)
+        except BisectInterrupted:
+            return
+
+    def _add(self, step: BisectStep) -> None:
+        self._steps.add(step)
+        self._show(from_top=False)
+
+    def _announce(self, commit: Commit) -> None:
+        self._steps.announce(commit)
+        if self.is_attached:
+            self._show_head()
+
+    def _finish(self, report: BisectReport) -> None:
+        self._steps.finish(report)
+        self._show(from_top=True)
+
+    def _show_clock(self) -> None:
+        if self._steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._steps.header_lines()):
+            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+
+    def _show(self, *, from_top: bool) -> None:
+        if not self.is_attached:  # closed while the search was stopping
+            return
+        self._show_head()
+        body = self.query_one(RowsAndText)
+        if len(self._steps):
+            had_rows = body.query_one(RowList).has_focus
+            body.show(self._steps, from_top=from_top)
+            if not had_rows:
+                body.focus_first()
+        else:
+            looking = Paragraph.from_text("looking at the newest commit …", Style.MUTED)
+            body.show_text(self._steps.problem_blocks() or [looking])
+            body.focus_first()

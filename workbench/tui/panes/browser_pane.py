@@ -23,6 +23,7 @@ from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings, list_actions
 from workbench.tui.screen_context import (
+    Controller,
     DocumentsChanged,
     ProjectChanged,
     RestingTimer,
@@ -60,14 +61,12 @@ _OF_MARKED = frozenset({"move_to_set", "delete"})
 _OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
 
 
-class CaseOperations:
-    """Operations on the selected or marked rows. `widget` shows dialogs and messages."""
+class CaseOperations(Controller):
+    """Operations on the selected or marked rows."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
-        self._widget = widget
-        self._state = context.state
+        super().__init__(widget, context)
         self._browser = context.state.browser
-        self._backend = context.backend
 
     def find_obstacle(self, action: str) -> str:
         """Return why an operation cannot be applied to the selected or marked rows, in one sentence; empty if it
@@ -97,7 +96,7 @@ class CaseOperations:
         self._browser.select_when_listed(key)
         add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
         if await self._edit(row.eval_set, add, label=f"add {eval_id}"):
-            self._widget.post_message(TabWanted("case", types_prompt_of=key))
+            self.post_message(TabWanted("case", types_prompt_of=key))
 
     async def new_set(self) -> None:
         """Add an eval set without cases."""
@@ -169,17 +168,17 @@ class CaseOperations:
             self._warn("select or mark the cases to move" if others else "there is no other eval set to move to")
             return
         what = _name_cases(keys)
-        chosen = await self._widget.app.push_screen_wait(ChooseScreen(f"Move {what} to", others))
+        chosen = await self.app.push_screen_wait(ChooseScreen(f"Move {what} to", others))
         if chosen is None:
             return
         if not await self._move(keys, others[chosen]):
             return
         self._browser.marks.clear()
-        say(self._widget, f"moved {what} to {others[chosen]}; {self._undo_key} undoes it")
+        say(self.widget, f"moved {what} to {others[chosen]}; {self._undo_key} undoes it")
 
     @property
     def _undo_key(self) -> str:
-        return self._state.find_key("undo")
+        return self.state.find_key("undo")
 
     async def delete(self) -> None:
         """Delete the selected set, the marked cases, or the selected case."""
@@ -200,7 +199,7 @@ class CaseOperations:
         ]
         if not await self._edit_together(changes, label=f"delete {_name_cases(keys)}"):
             return
-        say(self._widget, f"deleted {_name_cases(keys)}; {self._undo_key} undoes it")
+        say(self.widget, f"deleted {_name_cases(keys)}; {self._undo_key} undoes it")
 
     async def _rename_case(self, key: CaseKey) -> None:
         taken = self._list_ids(key.eval_set) - {key.eval_id}
@@ -253,7 +252,7 @@ class CaseOperations:
         """Move cases to another set as one undo step. Return False if that fails; no file is then changed."""
         changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
         taken: list[document_calls.CopiedCase] = []
-        with report_errors(self._widget):
+        with report_errors(self.widget):
             for source, moved in _group_by_set(keys).items():
                 taken += await self._take(source, moved)
                 changes.append((source, partial(document_calls.delete_cases, keys=moved)))
@@ -263,7 +262,7 @@ class CaseOperations:
         return False
 
     async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.CopiedCase]:
-        return await self._backend.call(
+        return await self.backend.call(
             lambda workspace: document_calls.copy_cases(workspace.documents.document(eval_set), keys)
         )
 
@@ -272,47 +271,47 @@ class CaseOperations:
     ) -> bool:
         """Edit several sets as one undo step and save them. Return False if that fails; no file is then changed."""
         try:
-            await self._backend.edit(lambda workspace: workspace.documents.edit_together(changes, label=label))
+            await self.backend.edit(lambda workspace: workspace.documents.edit_together(changes, label=label))
         except FileChanged:
             self._warn("another program changed a file; decide which version to keep, then repeat the action")
-            changed = await self._backend.call(
+            changed = await self.backend.call(
                 lambda workspace: [name for name, _ in changes if workspace.documents.get_status(name).changed_on_disk]
             )
             for name in changed:
-                self._widget.post_message(SaveWanted(name))
+                self.post_message(SaveWanted(name))
             return False
         except StoreError as error:
-            say(self._widget, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return False
-        self._widget.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
+        self.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
         return True
 
     async def _edit(self, eval_set: str, change: Callable[[EvalSetDocument], None], *, label: str) -> bool:
         """Edit a set and save it. Return False if that fails."""
         try:
-            await self._backend.edit(lambda workspace: workspace.documents.edit_and_save(eval_set, change, label=label))
+            await self.backend.edit(lambda workspace: workspace.documents.edit_and_save(eval_set, change, label=label))
         except FileChanged:  # the edit is made; the user decides which version of the file to save
-            self._widget.post_message(SaveWanted(eval_set))
+            self.post_message(SaveWanted(eval_set))
             return False
         except StoreError as error:
-            say(self._widget, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return False
-        self._widget.post_message(DocumentsChanged(frozenset([eval_set])))
+        self.post_message(DocumentsChanged(frozenset([eval_set])))
         return True
 
     async def _change_files(self, work: Callable[[OpenDocuments], None], *, select: str | None, done: str) -> None:
-        with report_errors(self._widget):
-            await self._backend.edit(lambda workspace: work(workspace.documents))
+        with report_errors(self.widget):
+            await self.backend.edit(lambda workspace: work(workspace.documents))
             if select is not None:
                 self._browser.select_when_listed(select)
-            say(self._widget, done)
-            self._widget.post_message(ProjectChanged(select=select))
+            say(self.widget, done)
+            self.post_message(ProjectChanged(select=select))
 
     async def _ask(self, question: str, value: str, check: Check) -> str | None:
-        return await self._widget.app.push_screen_wait(AskScreen(question, value=value, check=check))
+        return await self.app.push_screen_wait(AskScreen(question, value=value, check=check))
 
     async def _confirm(self, question: str) -> bool:
-        return await self._widget.app.push_screen_wait(ConfirmScreen(question))
+        return await self.app.push_screen_wait(ConfirmScreen(question))
 
     def _get_targets(self) -> list[CaseKey]:
         """Return the marked cases, or the selected one."""
@@ -334,7 +333,7 @@ class CaseOperations:
         return {listed.relative for listed in self._browser.file_sets}
 
     def _warn(self, message: str) -> None:
-        say(self._widget, message, severity="warning")
+        say(self.widget, message, severity="warning")
 
 
 def _group_by_set(keys: Sequence[CaseKey]) -> dict[str, list[CaseKey]]:
@@ -394,12 +393,10 @@ class BrowserPane(FramedBox):
         self._relist_after = 0.0
 
     def compose(self) -> ComposeResult:
-        """Yield the filter line and the list."""
         yield FilterLine("text in id, prompt or tool", self._follow_text, id="filter")
         yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
-        """Start the timer of updates."""
         self._updates = RestingTimer(self, _RELIST, self._relist_if_outdated)
 
     def select(self, wanted: CaseKey | str) -> None:
@@ -422,7 +419,6 @@ class BrowserPane(FramedBox):
         self._after_move()
 
     def show(self) -> None:
-        """Draw the current list."""
         if self._end_hiding_filter():
             self.post_message(self.CursorMoved())
         self.write_on_border(format_border_title(self._browser), format_border_subtitle(self._browser))
@@ -519,12 +515,10 @@ class BrowserPane(FramedBox):
             self._after_move()
 
     def action_fold(self) -> None:
-        """Fold the selected row, or go to its parent."""
         self._browser.fold()
         self._after_move()
 
     def action_unfold(self) -> None:
-        """Unfold the selected row, or go to its first child."""
         if not self._opens_address():
             self._browser.unfold()
             self._after_move()
@@ -557,17 +551,14 @@ class BrowserPane(FramedBox):
         return has_use(action, self._screen_context.state) and not self._edits.find_obstacle(action)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self._show_filter_help()
         self.query_one(FilterLine).open()
 
     def action_status(self) -> None:
-        """List only cases of the next status."""
         line = self.query_one(FilterLine)
         line.write(cycle_status_filter(line.text))
 
     def action_sort(self) -> None:
-        """List the cases in the next order."""
         self._browser.sort(self._browser.order.next)
         self._after_move()
 
@@ -610,53 +601,42 @@ class BrowserPane(FramedBox):
         self._after_move()
 
     def action_mark(self) -> None:
-        """Mark the selected row."""
         self._browser.toggle_mark()
         self._after_move()
 
     def action_mark_range(self) -> None:
-        """Mark from the last mark to the cursor."""
         self._browser.mark_range()
         self._after_move()
 
     def action_mark_listed(self) -> None:
-        """Mark everything that is listed."""
         self._browser.mark_listed()
         self._after_move()
 
     def action_clear_marks(self) -> None:
-        """Unmark everything."""
         self._browser.marks.clear()
         self._after_move()
 
     # CaseOperations. Each asks what it has to know and then waits for the backend.
 
     def action_new_case(self) -> None:
-        """Add a case."""
         self._carry_out(self._edits.new_case)
 
     def action_new_set(self) -> None:
-        """Add an eval set."""
         self._carry_out(self._edits.new_set)
 
     def action_rename(self) -> None:
-        """Rename the selected case or set."""
         self._carry_out(self._edits.rename)
 
     def action_duplicate(self) -> None:
-        """Copy the selected case or set."""
         self._carry_out(self._edits.duplicate)
 
     def action_move_case(self, by: int) -> None:
-        """Move the selected case within its set."""
         self._carry_out(lambda: self._edits.move_case(by))
 
     def action_move_to_set(self) -> None:
-        """Move cases to another set."""
         self._carry_out(self._edits.move_to_set)
 
     def action_delete(self) -> None:
-        """Delete cases or a set."""
         self._carry_out(self._edits.delete)
 
     @work(group="edits", description="carry out")

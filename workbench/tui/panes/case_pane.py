@@ -166,7 +166,6 @@ class OutlineList(RowList):
             self.draw_changes()
 
     def show_view(self) -> None:
-        """Draw the current outline."""
         self._view.fit(self.scrollable_content_region.width)
         self.show(self._view)
 
@@ -180,7 +179,6 @@ class OutlineList(RowList):
         return field if area.contains_region(field) else None
 
     def on_resize(self) -> None:
-        """Wrap the texts for the new width."""
         self.show_view()
         self.post_message(self.Shifted())
 
@@ -211,7 +209,6 @@ class OutlinePane(Pane):
         self._types_in_row = False
 
     def compose(self) -> ComposeResult:
-        """Problems, rows, facts of a set or agent, the box for a value."""
         yield Static(id="case-problem")
         yield OutlineList(self.editor.view, id="case-rows")
         yield LinesView(id="case-facts")
@@ -254,7 +251,6 @@ class OutlinePane(Pane):
             self.query_one(OutlineList).focus()
 
     def find_turn_at_cursor(self) -> int | None:
-        """Return the turn of the selected row."""
         place = () if self.editor.row is None else self.editor.row.place
         turn = place[1] if len(place) > 1 and place[0] in ("conversation", "data") else None
         return turn if isinstance(turn, int) else None
@@ -372,7 +368,6 @@ class OutlinePane(Pane):
         self._after_cursor()
 
     def action_step_turn(self, by: int) -> None:
-        """Go to another turn."""
         self.editor.view.step(OutlineKind.TURN, by)
         self._after_cursor()
 
@@ -488,22 +483,18 @@ class CasePane(OutlinePane):
             say(self, problem, severity="warning")
 
     def action_edit_json(self) -> None:
-        """Edit the value of the row as JSON."""
         row, opened = self.editor.row, self.editor.opened
         if row is not None and opened is not None:
             self._begin(find_json_slot(row, opened.data))
 
     def action_delete(self) -> None:
-        """Delete the value of the row."""
         self._edit_row(lambda row, _: make_removal(row), verb="delete")
 
     def action_move_row(self, by: int) -> None:
-        """Move the row in its list."""
         self._edit_row(lambda row, opened: make_move(row, opened.data, by=by), verb="move")
 
     @work(group="ask")
     async def action_duplicate(self) -> None:
-        """Insert a copy after an item, or copy a key to another name."""
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not self._may_edit():
             return
@@ -516,7 +507,6 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def action_rename(self) -> None:
-        """Rename a key that the user defined."""
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not row.is_key or not self._may_edit():
             return
@@ -526,7 +516,6 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def action_add(self) -> None:
-        """Let the user choose a value to add, and type it."""
         if not self._may_edit():
             return
         possible, opened = self.editor.list_additions(), self.editor.opened
@@ -548,7 +537,6 @@ class CasePane(OutlinePane):
         self._begin_or_choose(slot)
 
     def action_edit_external(self) -> None:
-        """Edit the row in the user's own editor."""
         row, opened = self.editor.row, self.editor.opened
         if row is not None and opened is not None and self._may_edit():
             self._edit_outside(self.editor.draft_for_editor(find_slot(row, opened.data)))

@@ -269,22 +269,18 @@ class Prompt(KeyHolder, TextArea):
             self.move_cursor(self.document.end)
 
     def action_send(self) -> None:
-        """Send the text."""
         self.post_message(self.Sent(self.text))
 
     def action_new_line(self) -> None:
-        """Insert a line break."""
         self.insert("\n")
 
     def action_earlier(self) -> None:
-        """In the first line show the previous prompt, else move the cursor up."""
         if self._row == 0:
             self.post_message(self.Browsed(is_back=True))
         else:
             self.action_cursor_up()
 
     def action_later(self) -> None:
-        """In the last line show the next prompt, else move the cursor down."""
         if self._row >= self.wrapped_document.height - 1:
             self.post_message(self.Browsed(is_back=False))
         else:
@@ -311,7 +307,6 @@ class SessionScreen(Dialog[SessionInput | None]):
         self._default_user = default_user
 
     def compose(self) -> ComposeResult:
-        """Yield the fields, and the error of the state."""
         state: dict[str, Any] = self._given.state
         with Vertical(classes="dialog dialog-wide"):
             yield Static(StyledText("How the session starts"))
@@ -335,7 +330,6 @@ class SessionScreen(Dialog[SessionInput | None]):
         self.focus_next()
 
     def action_done(self) -> None:
-        """Close with the values of the fields, unless the state is not valid."""
         area = self.query_one(TextArea)
         state, problem = parse_state(area.text)
         if problem:
@@ -375,13 +369,11 @@ class ChatPane(Pane):
         self._updates: RestingTimer | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the conversation, its status and the input."""
         yield FollowingLines(id="chat-talk")
         yield StatusLine(id="chat-standing")
         yield Prompt(id="chat-prompt")
 
     def on_mount(self) -> None:
-        """Start the timer of updates."""
         self._updates = RestingTimer(self, _TICK, self._tick)
 
     def show(self, subject: Subject) -> None:
@@ -416,7 +408,6 @@ class ChatPane(Pane):
         return self._get_chat.get_answer()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim actions that are not available."""
         chat = self._get_chat
         conversation = chat.conversation
         has_turns = conversation is not None and bool(conversation.turns)
@@ -470,14 +461,12 @@ class ChatPane(Pane):
         self._show_talk(to_end=True)
 
     def action_write(self) -> None:
-        """Focus the input."""
         self.query_one(Prompt).focus()
 
     # The session.
 
     @work(group="chat_new")
     async def action_new_session(self) -> None:
-        """End the session; the next message begins a new one."""
         chat = self._get_chat
         if await self._confirm_discard(chat):
             self._end_session(chat)
@@ -485,17 +474,14 @@ class ChatPane(Pane):
             self._show_talk(to_end=True)
 
     def action_stop_turn(self) -> None:
-        """Stop the turn in progress."""
         session = self._sessions.get(self._get_chat.target)
         if session is not None:
             session.cancel()
 
     def action_stop_replay(self) -> None:
-        """Stop the replay of turns, which ends the session."""
         self.action_stop_turn()
 
     def action_retry(self) -> None:
-        """Repeat all messages in a new session."""
         chat = self._get_chat
         if chat.conversation is None:
             return
@@ -534,7 +520,6 @@ class ChatPane(Pane):
 
     @work(group="chat_new")
     async def action_branch(self) -> None:
-        """Begin a session with turns of this one, by default up to the chosen turn."""
         chat = self._get_chat
         conversation, session = chat.conversation, self._sessions.get(chat.target)
         if conversation is not None and session is not None and conversation.answered_turns:
@@ -571,7 +556,6 @@ class ChatPane(Pane):
 
     @work(group="chat_new")
     async def action_load_case(self) -> None:
-        """Begin a session like the selected case, and send its messages."""
         chat, case = self._get_chat, self._case
         if case is None or not case.conversation:
             say(self, "select a case with turns; a scenario has none", severity="warning")
@@ -583,7 +567,6 @@ class ChatPane(Pane):
 
     @work(group="chat_new")
     async def action_edit_session_input(self) -> None:
-        """Edit the initial state of the session, before its first message."""
         chat = self._get_chat
         if chat.has_begun or chat.is_busy:
             say(self, "the session has begun; end it with ctrl+n to edit its initial state", severity="warning")
@@ -597,7 +580,6 @@ class ChatPane(Pane):
     # Actions on turns.
 
     def action_choose_turn(self, by: int) -> None:
-        """Move the cursor by turns."""
         self._get_chat.move_cursor(by)
         self._show_talk(to_end=self._get_chat.chosen is None)
 
@@ -610,14 +592,12 @@ class ChatPane(Pane):
             self._show_talk(to_end=False)
 
     def action_show_trace(self) -> None:
-        """Show the steps of the session so far."""
         conversation = self._get_chat.conversation
         if conversation is not None:
             title = f"chat {conversation.number} with {safe_line(conversation.target)}"
             self.post_message(SessionWanted(PinnedResult(title, None, conversation.make_result()), tab="trace"))
 
     def action_toggle_details(self) -> None:
-        """Show or hide traceback and standard error of a failure."""
         lines = self._lines.get(self._get_chat.target)
         if lines is not None:
             lines.toggle_details()
@@ -625,7 +605,6 @@ class ChatPane(Pane):
 
     @work(group="chat_keep", exclusive=True)
     async def action_save_case(self) -> None:
-        """Save the chat as an eval case."""
         chat, conversation = self._get_chat, self._get_chat.conversation
         if conversation is None or not conversation.answered_turns:
             say(self, "there is no answered turn to save yet", severity="warning")

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.engine.acceptance import AcceptanceRefused, Hunk, explain_refusal, find_hunks
+from workbench.engine.acceptance import Acceptance, AcceptanceRefused, Hunk, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.report.text_report import describe_difference
@@ -45,9 +45,8 @@ class HunkAcceptor:
 
         Return the reason if it was refused.
         """
-        from workbench.engine.acceptance import Acceptance
-
-        wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole)
+        shown = self._screen_context.state.board.find_verdicts_by_case([result.case]).get(result.case, {})
+        wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole, repeats=shown)
         label = f"accept {plural(len(hunks), 'difference')} of {result.case.eval_id}"
         eval_set = result.case.eval_set
         try:
@@ -88,7 +87,6 @@ class DiffView(Vertical):
         self._awaits_layout = False
 
     def compose(self) -> ComposeResult:
-        """Status line and lines."""
         yield StatusLine(id="diff-status")
         yield ClickableLines(id="diff-lines")
 
@@ -126,7 +124,6 @@ class DiffView(Vertical):
         self.show(self.state.source, about=self._about)
 
     def focus_lines(self) -> None:
-        """Put the focus on the lines."""
         self.query_one(ClickableLines).focus()
 
     @property
@@ -213,10 +210,20 @@ class DiffView(Vertical):
         line.show(self.state.status(line.size.width))
 
 
+class DiffKeys(Widget):
+    """Base of panes and screens with a diff: the keys that all of them have."""
+
+    def action_step(self, by: int) -> None:
+        self.query_one(DiffView).step(by)
+
+    def action_cycle_level(self) -> None:
+        self.query_one(DiffView).cycle_level()
+
+
 # The whole diff: all texts in full, and all equal parts.
 
 
-class WholeScreen(Dialog[None]):
+class WholeScreen(Dialog[None], DiffKeys):
     """Shows one source without limits."""
 
     PLACES = ("whole",)
@@ -226,30 +233,20 @@ class WholeScreen(Dialog[None]):
         self._source = replace(source, most=None)
 
     def compose(self) -> ComposeResult:
-        """The diff and the keys."""
         yield DiffView(id="whole-diff")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the whole diff."""
         view = self.query_one(DiffView)
         view.state.level = Level.EVERYTHING
         view.show(self._source, about=self)
         view.focus_lines()
 
-    def action_step(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) difference."""
-        self.query_one(DiffView).step(by)
-
-    def action_cycle_level(self) -> None:
-        """Show more or fewer of the equal parts."""
-        self.query_one(DiffView).cycle_level()
-
 
 # The diff pane: the expected and the actual side; each difference can be accepted.
 
 
-class DiffPane(Pane):
+class DiffPane(Pane, DiffKeys):
     """Expected and actual side, for one repeat of a case."""
 
     TAB = "Diff"
@@ -266,11 +263,9 @@ class DiffPane(Pane):
         self._acceptor = HunkAcceptor(context, self, self.post_message)
 
     def compose(self) -> ComposeResult:
-        """The diff view."""
         yield DiffView(id="diff-view")
 
     def show(self, subject: Subject) -> None:
-        """Show the diff of the selected case."""
         self._subject = subject
         source = DiffSource(case=None, head=tuple(make_case_notes(subject)))
         if subject.loaded is not None or subject.pinned is not None:
@@ -295,7 +290,6 @@ class DiffPane(Pane):
         return not action.startswith("accept_") or not find_obstacle("accept", self.context.state)
 
     def focus_first(self) -> None:
-        """Focus the lines."""
         self.query_one(DiffView).focus_lines()
 
     def copyable(self) -> str | None:
@@ -307,37 +301,27 @@ class DiffPane(Pane):
         return None if last is None else last.text()
 
     def find_turn_at_cursor(self) -> int | None:
-        """Return the turn of the difference at the cursor."""
         current = self.query_one(DiffView).current
         return None if current is None else current.turn
 
     def action_step(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) difference."""
         if not self.query_one(DiffView).step(by):
             way = "further" if by > 0 else "earlier"
             say(self, f"no {way} difference in this case; n and p go to other cases that did not pass")
 
-    def action_cycle_level(self) -> None:
-        """Show more or fewer of the equal parts."""
-        self.query_one(DiffView).cycle_level()
-
     def action_open_whole(self) -> None:
-        """Show the whole diff on a screen of its own."""
         self.app.push_screen(WholeScreen(self.query_one(DiffView).state.source))
 
     def action_accept_hunk(self) -> None:
-        """Accept the difference at the cursor."""
         current = self.query_one(DiffView).current
         self._accept([] if current is None else [current], is_whole=False)
 
     def action_accept_turn(self) -> None:
-        """Accept all differences of the turn at the cursor."""
         view = self.query_one(DiffView)
         turn = None if view.current is None else view.current.turn
         self._accept([hunk for hunk in view.state.hunks if hunk.turn == turn], is_whole=True)
 
     def action_accept_case(self) -> None:
-        """Accept all differences after a confirmation."""
         subject = self._subject
         if subject.case is None or subject.result is None:
             self._accept([], is_whole=True)

@@ -41,16 +41,13 @@ class RowsPane(Pane):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show the current rows."""
         self.show_rows()
 
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - it is the same whatever is selected
-        """Show the current rows."""
         if self.is_mounted:
             self.show_rows()
 
     def focus_first(self) -> None:
-        """Focus the rows."""
         self.query_one(RowList).focus()
 
     @on(RowList.Steered)
@@ -82,7 +79,6 @@ class RunPane(RowsPane):
         self._shown: RunProgress | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield two summary lines and the rows, and a text for when nothing has run."""
         yield StatusLine(id="run-how-far")
         yield StatusLine(id="run-counts")
         yield RowList(id="run-rows")
@@ -97,7 +93,6 @@ class RunPane(RowsPane):
         return None if job is None else str(job.case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim actions that the selected row does not allow."""
         if action == "stop_case":
             return True if self.rows.is_stoppable else None
         if action == "run_again":
@@ -111,7 +106,6 @@ class RunPane(RowsPane):
             self.post_message(CaseWanted(job.case))
 
     def action_stop_case(self) -> None:
-        """Stop the selected case, or keep it from starting."""
         progress, job = self._shown, self.rows.selected_job
         if progress is not None and job is not None:
             self.context.backend.runs.cancel(progress.run_id, job)
@@ -126,7 +120,7 @@ class RunPane(RowsPane):
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
             finished = [key for key in jobs if progress.jobs.get_finished(key) is not None]
-            self.context.state.add_jobs(finished, kept_below=sys.maxsize)
+            self.context.state.board.begin_jobs(finished, kept_below=sys.maxsize)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.context.backend.runs.requeue(progress.run_id, jobs)
@@ -139,7 +133,6 @@ class RunPane(RowsPane):
         self.post_message(RunWanted(make_selections((key.case for key in jobs), self.context.state.browser)))
 
     def show_rows(self) -> None:
-        """Show the current state of the run."""
         progress = self.context.state.progress
         if progress is not self._shown:
             self._shown, self.rows = progress, RunRows()
@@ -178,13 +171,11 @@ class WatchPane(RowsPane):
         self.rows = WatchRows(context.state.find_key)
 
     def compose(self) -> ComposeResult:
-        """Yield the state of the watch and the rows, and a text for when there are none."""
         yield StatusLine(id="watch-how")
         yield RowList(id="watch-rows")
         yield Static(id="watch-nothing")
 
     def copyable(self) -> str | None:
-        """Return all rows."""
         return self.rows.text or None
 
     @on(RowList.Entered)
@@ -195,11 +186,9 @@ class WatchPane(RowsPane):
             self.action_open_file()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim opening a file unless a file that cannot be compiled is selected."""
         return True if action != "open_file" or self.rows.selected_broken is not None else None
 
     def action_open_file(self) -> None:
-        """Open the file that cannot be compiled in the user's editor."""
         if self.rows.selected_broken is not None:
             self._open(self.rows.selected_broken)
 
@@ -208,7 +197,6 @@ class WatchPane(RowsPane):
         await open_file(self.app, self.context.state.watch.root / broken.path, line=broken.line)
 
     def show_rows(self) -> None:
-        """Show the current state of the watch."""
         watch = self.context.state.watch
         self.rows.show(watch, self.context.state.board)
         is_empty = len(self.rows) == 0
@@ -250,18 +238,15 @@ class ProblemsPane(Pane, Filtering):
         """The user wants to see unsaved edits of earlier sessions."""
 
     def compose(self) -> ComposeResult:
-        """Yield the list, and the details of the selected problem."""
         yield FilterLine("letters of a problem or its file", self.follow_text)
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
-        """Show the current problems."""
         self.listed.refresh()
         self.show_rows()
 
     def show_rows(self) -> None:
-        """Show the list, and the details of the selected problem."""
         problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
@@ -295,15 +280,12 @@ class ProblemsPane(Pane, Filtering):
             self._open(problem)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Allow to end the filter only if there is one."""
         return action != "end_filter" or self.query_one(FilterLine).display
 
     def action_end_filter(self) -> None:
-        """List all problems again."""
         self.end_filter()
 
     def action_open_file(self) -> None:
-        """Open the file of the problem in the user's editor."""
         problem = self.context.state.problems.selected_problem
         if problem is not None:
             self._open(problem)

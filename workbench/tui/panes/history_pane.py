@@ -11,13 +11,14 @@ from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import BisectStep
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
-from workbench.store.history.history_queries import StoredJob, StoredRun
+from workbench.store.history.history_queries import StoredJob
 from workbench.tui.backend.run_calls import read_case_history
 from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history
-from workbench.tui.state.history_state import CURRENT, ExecutionRows, GroupRuns
+from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.history_state import CURRENT, ComparedCases, ExecutionRows, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
 from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
@@ -42,7 +43,6 @@ class HistoryPane(Pane):
         self._shown: ExecutionRows | GroupRuns | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield rows with details."""
         yield RowsAndText()
 
     def show(self, subject: Subject) -> None:
@@ -79,7 +79,6 @@ class HistoryPane(Pane):
         return before != (shown.current, shown.is_stale)
 
     def focus_first(self) -> None:
-        """Focus the rows."""
         self.query_one(RowsAndText).focus_first()
 
     def hide(self) -> None:
@@ -93,7 +92,6 @@ class HistoryPane(Pane):
         return None if run is None else run.run_id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim marking and comparing without a run under the cursor."""
         if action in ("mark", "compare", "open_table"):
             return True if self._shown is not None and len(self._shown) else None
         if action == "bisect":
@@ -109,7 +107,6 @@ class HistoryPane(Pane):
             self._pin_execution(self._shown.selected_job)
 
     def action_mark(self) -> None:
-        """Mark the run under the cursor, or remove its mark."""
         shown = self._shown
         if shown is None or shown.selected_run is None:
             return
@@ -118,7 +115,6 @@ class HistoryPane(Pane):
         self.query_one(RowsAndText).show(shown, from_top=False)
 
     def action_compare(self) -> None:
-        """Compare the run under the cursor with the marked one, or with the one before it."""
         shown = self._shown
         run = shown.selected_run if shown is not None else None
         if shown is None or run is None:
@@ -131,26 +127,20 @@ class HistoryPane(Pane):
             say(self, "there is no earlier run to compare with; mark another one with m")
 
     def action_open_table(self) -> None:
-        """Show the results of the run under the cursor as a table."""
+        from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
+
         run = self._shown.selected_run if self._shown is not None else None
         if run is not None:
-            self._open_table(run)
+            self.app.push_screen(TableScreen(self.context, run_id=run.run_id), self._select_case)
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def action_bisect(self) -> None:
-        """Ask for the number of executions, and search for the commit that turned the case red."""
-        from workbench.tui.dialogs.cause_screens import BisectScreen, ask_repeats  # keeps the start fast
+        from workbench.tui.dialogs.results_screen import BisectScreen, ask_repeats  # keeps the start fast
 
         case = self.context.state.selected_case
         repeats = None if case is None else await ask_repeats(self.app, case)
         if case is not None and repeats is not None:
             self.app.push_screen(BisectScreen(case, self.context, repeats=repeats, show_step=self._show_step))
-
-    def _open_table(self, run: StoredRun) -> None:
-        from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
-
-        screen = TableScreen(self.context, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
-        self.app.push_screen(screen, self._select_case)
 
     def _select_case(self, case: CaseKey | None) -> None:
         if case is not None:
@@ -214,7 +204,6 @@ class HistoryPane(Pane):
     async def _show_step(self, step: BisectStep) -> None:
         """Show what the selected case did in a commit, over the list of commits."""
         from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
-        from workbench.tui.state.diff_lines import DiffSource
 
         result = await asyncio.to_thread(step.samples[-1].read_result)
         if result is None or not result.execution.turns:
@@ -234,6 +223,5 @@ class HistoryPane(Pane):
             if comparison is not None:
                 # Imported here to keep the start fast.
                 from workbench.tui.dialogs.results_screen import ComparingScreen
-                from workbench.tui.state.history_state import ComparedCases
 
                 self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._select_case)

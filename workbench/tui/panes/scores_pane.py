@@ -75,36 +75,27 @@ class DashboardLines(ClickableLines, inherit_bindings=False):
         return self._dashboard.lay_out(width, height, now=datetime.now(UTC), has_focus=self.has_focus)
 
     def on_focus(self) -> None:
-        """Show the cursor."""
         self.redraw()
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self.redraw()
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by a number of cases, or scroll."""
         self._dashboard.move(by)
         self._follow_cursor(otherwise=self.scroll_offset.y + by)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
-        by = pages * max(self.scrollable_content_region.height - 1, 1)
-        self._dashboard.move(by)
-        self._follow_cursor(otherwise=self.scroll_offset.y + by)
+        self.action_move(pages * self.page_size)
 
     def action_first(self) -> None:
-        """Go to the first case."""
         self._dashboard.move_to(0)
         self._follow_cursor(otherwise=0)
 
     def action_last(self) -> None:
-        """Go to the last case."""
         self._dashboard.move_to_last()
         self._follow_cursor(otherwise=len(self.lines))
 
     def action_enter(self) -> None:
-        """Go to the case under the cursor."""
         spot = self._dashboard.selected_spot
         if spot is not None:
             self.post_message(CaseWanted(spot.case, tab="diff"))
@@ -136,7 +127,6 @@ class DashboardPane(Pane):
         self._aging: RestingTimer | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the page."""
         yield DashboardLines(self._dashboard)
 
     def on_mount(self) -> None:
@@ -164,16 +154,13 @@ class DashboardPane(Pane):
             self._aging.wake()
 
     def focus_first(self) -> None:
-        """Focus the page."""
         self.query_one(DashboardLines).focus()
 
     def hide(self) -> None:
-        """Stop reading."""
         self.workers.cancel_group(self, "dashboard")
         self._place = None
 
     def copyable(self) -> str | None:
-        """Return the text of the page."""
         lines = self.query_one(DashboardLines).lines
         found = ("".join(piece.text for piece in lines[index]).rstrip() for index in range(len(lines)))
         return "\n".join(found).strip()
@@ -249,7 +236,6 @@ class ScoresPane(Pane):
         self._gathering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield rows with details."""
         yield RowsAndText()
 
     def show(self, subject: Subject) -> None:
@@ -271,15 +257,12 @@ class ScoresPane(Pane):
             self._show_case(result, repeats, subject)
 
     def focus_first(self) -> None:
-        """Focus the rows."""
         self.query_one(RowsAndText).focus_first()
 
     def hide(self) -> None:
-        """Stop reading."""
         self._cancel_reading()
 
     def copyable(self) -> str | None:
-        """Return the scores as a table."""
         shown = self._case or self._group
         return None if shown is None else shown.text()
 
@@ -289,7 +272,6 @@ class ScoresPane(Pane):
         self.action_open_row()
 
     def action_open_row(self) -> None:
-        """Go into the text of a criterion; of a set, unfold it or go to the case."""
         if self._group is None:
             self.query_one(RowsAndText).focus_text()
         elif (worst := self._group.selected_case) is not None:
@@ -300,7 +282,6 @@ class ScoresPane(Pane):
 
     @work(group="judge", exclusive=True)
     async def action_judge_again(self) -> None:
-        """Judge the case again, and show how far the judgements agree."""
         backend = self.context.backend
         if not self._results:
             say(self, "there is no case with scores here to judge again", severity="warning")
@@ -323,8 +304,8 @@ class ScoresPane(Pane):
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
         shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, notes=self._notes)
         is_same = self._case is not None and self._results[0].case == result.case
-        if self._case is not None and self._case.selected_metric is not None:
-            shown.select(self._case.selected_metric.name)
+        if self._case is not None and self._case.selected_row is not None:
+            shown.select(self._case.selected_row.name)
         self._case, self._results, self._held_against = shown, (result, *repeats), subject.case
         if len(shown):
             self.query_one(RowsAndText).show(shown, from_top=not is_same)

@@ -49,14 +49,12 @@ class DetailView(LinesView):
         self._at = 0
 
     def show_detail(self, *, from_top: bool) -> None:
-        """Render the current detail."""
         if from_top:
             self._at = 0
         self.show(self._detail.render, from_top=from_top)
         self._put_cursor(self._at, in_sight=not from_top and self.has_focus)
 
     def select_line(self, line: int) -> None:
-        """Put the cursor on a line."""
         self._put_cursor(line, in_sight=True)
 
     def scroll_to_text(self, text: str) -> None:
@@ -66,47 +64,37 @@ class DetailView(LinesView):
         self.select_line(next((place for place, line in enumerate(lines) if wanted in line.casefold()), 0))
 
     def action_scroll_up(self) -> None:
-        """Move one line up."""
         self.select_line(self._at - 1)
 
     def action_scroll_down(self) -> None:
-        """Move one line down."""
         self.select_line(self._at + 1)
 
     def action_page_up(self) -> None:
-        """Move one page up."""
-        self.select_line(self._at - max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at - self.page_size)
 
     def action_page_down(self) -> None:
-        """Move one page down."""
-        self.select_line(self._at + max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at + self.page_size)
 
     def action_scroll_home(self) -> None:
-        """Move to the first line."""
         self.select_line(0)
 
     def action_scroll_end(self) -> None:
-        """Move to the last line."""
         self.select_line(len(self.lines) - 1)
 
     def action_open(self) -> None:
-        """Open or fold the part on the line, or show more of it."""
         if self._detail.toggle(self._at):
             self.show_detail(from_top=False)
 
     def action_fold(self) -> None:
-        """Fold the part around the line, and move to its heading."""
         line = self._detail.fold(self._at)
         if line is not None:
             self._at = line
             self.show_detail(from_top=False)
 
     def on_focus(self) -> None:
-        """Show the cursor."""
         self._put_cursor(self._at, in_sight=True)
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self._put_cursor(self._at, in_sight=False)
 
     def on_click(self, event: events.Click) -> None:
@@ -137,7 +125,6 @@ class SearchInput(FindInput):
         self.display = False
 
     def open(self) -> None:
-        """Show the input and focus it."""
         self.display = True
         self.focus()
 
@@ -170,7 +157,6 @@ class SpanList(RowList):
         self.post_message(self.Resized(self))
 
     def action_fold(self, how: str) -> None:
-        """Send the command of the user."""
         self.post_message(self.FoldWanted(self, how))
 
 
@@ -209,7 +195,6 @@ class TracePane(Pane):
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Summary, messages of the turn, tree and detail; or the reason why there is no trace."""
         yield LinesView(id="trace-absence")
         with Vertical(id="trace-whole"):
             yield StatusLine(id="trace-summary")
@@ -277,8 +262,7 @@ class TracePane(Pane):
         return self._detail.copyable() if self._detail_view.has_focus else self._detail.copyable_row()
 
     def find_turn_at_cursor(self) -> int | None:
-        """Return the turn of the selected step."""
-        row = self._view.selection
+        row = self._view.selected_row
         return None if row is None or self._absence is not None else row.key.turn
 
     def on_resize(self, event: events.Resize) -> None:
@@ -328,41 +312,34 @@ class TracePane(Pane):
         return self._absence is None or action not in _OF_STEPS
 
     def action_step_tab(self, by: int) -> None:
-        """Open the next or previous tab."""
         self._detail.step(by, self._view)
         self._show_detail()
 
     def action_go_to_error(self, step: int) -> None:
-        """Go to the next or previous step with an error."""
         if self._view.go_to_error(step):
             self._show_all()
         else:
             say(self, "no step of this session has an error")
 
     def action_go_to_slowest(self) -> None:
-        """Go to the step that took the most time by itself."""
         if self._view.go_to_slowest():
             self._show_all()
         else:
             say(self, "there are no two steps with times to compare")
 
     def action_toggle_errors_only(self) -> None:
-        """List only steps with an error, or all."""
         self._view.toggle_errors_only()
         self._show_all()
 
     def action_next_kind(self) -> None:
-        """List only the steps of the next kind, or all."""
         self._view.next_kind()
         self._show_all()
 
     def action_toggle_scale(self) -> None:
-        """Scale the bars to their turn, or to the session."""
         self._view.toggle_scale()
         self._show_all()
 
     def action_resize(self, by: int) -> None:
-        """Give the tree more (1) or less (-1) room."""
         beside = self.has_class("-beside")
         self._shares[beside] = min(max(self._shares[beside] + by, 0), len(_SHARES) - 1)
         self._give_room()
@@ -370,16 +347,13 @@ class TracePane(Pane):
     # Searching.
 
     def action_search(self) -> None:
-        """Open the search input."""
         self.query_one(SearchInput).open()
 
     def action_end_search(self) -> None:
-        """End the search."""
         self.query_one(SpanList).focus()
         self._end_search()
 
     def action_go_to_match(self, step: int) -> None:
-        """Go to the next or previous step with a match."""
         if self._view.go_to_match(step) is None:
             say(self, "no match" if self._view.search is not None else "/ searches a text")
         else:
@@ -432,7 +406,6 @@ class TracePane(Pane):
         self._show_all()
 
     def _show_match(self) -> None:
-        """Show the match in the selected step."""
         match = self._view.match_here()
         self._show_all()
         if match is not None and self._view.search is not None:

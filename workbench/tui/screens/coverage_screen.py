@@ -43,8 +43,8 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -113,7 +113,7 @@ class _TreeRow:
         return self.section.title, self.kind, part.name if part else "", part.place if part else ""
 
 
-class CoverageTree(ListRows):
+class CoverageTree(ItemRows[_TreeRow]):
     """Rows of a coverage. Sections are unfolded at first. With `only_gaps`, parts that a case reaches are left out."""
 
     def __init__(self, coverage: Coverage) -> None:
@@ -123,15 +123,7 @@ class CoverageTree(ListRows):
         titles = [safe_line(section.title) for section in coverage.sections]
         self._longest = max(map(cell_len, (*KIND_NAMES.values(), *titles))) + 4  # with the fold before it
         self._unfolded = {_TreeRow(section, section.parts).key for section in coverage.sections}
-        self._rows: list[_TreeRow] = list(self._make_rows())
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def selected_row(self) -> _TreeRow | None:
-        """The row under the cursor."""
-        return self._rows[self.cursor] if self._rows else None
+        self.rows: list[_TreeRow] = list(self._make_rows())
 
     def toggle_fold(self) -> None:
         """Unfold or fold the row under the cursor."""
@@ -161,9 +153,9 @@ class CoverageTree(ListRows):
     def _rebuild(self) -> None:
         """List the rows again, with the cursor on the same one."""
         row = self.selected_row
-        self._rows = list(self._make_rows())
+        self.rows = list(self._make_rows())
         selected = None if row is None else (row.key, row.case)
-        self.move_to(next((place for place, each in enumerate(self._rows) if (each.key, each.case) == selected), 0))
+        self.move_to(next((place for place, each in enumerate(self.rows) if (each.key, each.case) == selected), 0))
 
     def _is_unfolded(self, row: _TreeRow) -> bool:
         return row.key in self._unfolded or (self._is_searched and row.part is None)
@@ -177,7 +169,7 @@ class CoverageTree(ListRows):
                 for section in self.coverage.sections
                 for kind, parts in group_by_kind(section.parts)
             }
-        self._rows = list(self._make_rows())
+        self.rows = list(self._make_rows())
         self.move_to(0)
 
     def _make_rows(self) -> Iterator[_TreeRow]:
@@ -203,8 +195,7 @@ class CoverageTree(ListRows):
                     yield _TreeRow(section, [part], kind, part, case)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
-        row = self._rows[index]
+        row = self.rows[index]
         if row.case is not None:
             return (StyledText(f"         {safe_line(str(row.case))}", Style.TEXT),)
         fold = "▾" if self._is_unfolded(row) else "▸"
@@ -240,7 +231,6 @@ class CoverageTree(ListRows):
         )
 
     def blocks(self) -> Sequence[Block]:
-        """Describe the row under the cursor."""
         row = self.selected_row
         if row is None:
             return ()
@@ -266,7 +256,7 @@ class CoverageTree(ListRows):
                 for part in parts
             )
             text = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-            yield Paragraph((StyledText(f"{KIND_NAMES[kind]}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
+            yield Paragraph.from_fact(KIND_NAMES[kind], text, indent=2)
         targets = {*section.targets}
         of_section = replace(
             self.coverage,
@@ -333,14 +323,12 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         self._listed: FilteredRows | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the counts, the filter, the tree with the details of a row, and the keys."""
         yield StatusLine(id="coverage-head")
         yield FilterLine("letters of a part or a file", self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter="open", first=("coverage_close",))
 
     def on_mount(self) -> None:
-        """Start to measure."""
         self.query_one("#coverage-head", StatusLine).show((StyledText(" reading the records …", Style.RUNNING),))
         self.query_one(RowsAndText).focus_first()  # not the hidden filter
         self._measure()
@@ -380,7 +368,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         self._refresh_rows(from_top=False)
 
     def filter_rows(self, text: str) -> bool:
-        """List the rows that match a text. Return False if no row does."""
         if self._listed is None or self._tree is None:
             return True
         self._tree.search(is_searched=bool(text))
@@ -389,7 +376,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         return self._listed.is_found
 
     def action_toggle_gaps(self) -> None:
-        """Switch between all parts and those that no case reaches."""
         if self._tree is not None:
             self._tree.toggle_gaps()
             self._refresh_rows(from_top=True)
@@ -416,7 +402,6 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
             self._show(from_top=from_top)
 
     def on_resize(self) -> None:
-        """Fit the counts to the new width."""
         self._show_head()
 
     def _show_head(self) -> None:

@@ -46,8 +46,8 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -88,7 +88,7 @@ def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
 _PROBABILITY_BAR = 10
 
 
-class FlakyRows(ListRows):
+class FlakyRows(ItemRows[FlakyCase | QuarantinedCase]):
     """Rows of a list: the flaky cases, then those in quarantine that are not flaky."""
 
     def __init__(self, search: FlakySearch, quarantined: Sequence[QuarantinedCase]) -> None:
@@ -96,9 +96,6 @@ class FlakyRows(ListRows):
         others = [each for each in quarantined if (each.eval_set, each.name) not in flaky]
         self.rows: Sequence[FlakyCase | QuarantinedCase] = [*search.cases, *others]
         self.left_out = search.left_out
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def line(self, index: int, width: int) -> Line:
         """Format one case: how likely it passes, its id, its quarantine, and where executions part."""
@@ -124,14 +121,9 @@ class FlakyRows(ListRows):
         return cut_parts(pieces, width)
 
     @property
-    def selected(self) -> FlakyCase | QuarantinedCase | None:
-        """The row under the cursor."""
-        return self.rows[self.cursor] if self.rows else None
-
-    @property
     def selected_name(self) -> tuple[str, str] | None:
         """The eval set and the name of the case under the cursor."""
-        row = self.selected
+        row = self.selected_row
         if row is None:
             return None
         return (row.eval_set, row.name) if isinstance(row, QuarantinedCase) else (row.case.eval_set, row.case.name)
@@ -153,8 +145,7 @@ class FlakyRows(ListRows):
         )
 
     def blocks(self) -> list[Block]:
-        """Describe the selected case."""
-        row = self.selected
+        row = self.selected_row
         if row is None:
             return []
         eval_set, name = self.selected_name or ("", "")
@@ -239,21 +230,19 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         """The eval sets whose quarantines the user changed."""
 
     def compose(self) -> ComposeResult:
-        """Yield the title, the filter, the cases with their details, and the keys."""
         yield StatusLine(id="flaky-title")
         yield FilterLine("letters of a case or of a step", self.follow_text)
         yield RowsAndText(self._can_open)
         yield KeyLine(enter="executions", first=("flaky_close",))
 
     def on_mount(self) -> None:
-        """Start to search the history."""
         self.query_one("#flaky-title", StatusLine).show((StyledText(" searching the history …", Style.RUNNING),))
         self.query_one(RowsAndText).focus_first()
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Dim the actions on a case, and the filter, without one."""
-        row = self._rows.selected
+        row = self._rows.selected_row
         if action == "open_case" and isinstance(row, QuarantinedCase) and row.is_missing:
             return None
         if action in ("quarantine", "open_case", "filter"):
@@ -262,16 +251,16 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
     def _can_open(self) -> bool:
         """Return whether there are executions to show of the case under the cursor."""
-        row = self._rows.selected
+        row = self._rows.selected_row
         return isinstance(row, FlakyCase) and row.compared_places is not None
 
     def name_action(self, action: str) -> str:
         """Name what the key does with the case under the cursor."""
-        return "end quarantine" if action == "quarantine" and _can_be_ended(self._rows.selected) else ""
+        return "end quarantine" if action == "quarantine" and _can_be_ended(self._rows.selected_row) else ""
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        row = self._rows.selected
+        row = self._rows.selected_row
         if row is None:
             return
         if isinstance(row, QuarantinedCase):
@@ -283,16 +272,11 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._show_executions(row.case, row.compared_places)
 
     def action_open_case(self) -> None:
-        """Close the screen and go to the case."""
-        row = self._rows.selected
+        row = self._rows.selected_row
         if isinstance(row, FlakyCase):
             self.dismiss(row.case)
         elif row is not None:
             self._open_quarantined(row)
-
-    def action_quarantine(self) -> None:
-        """Begin or end the quarantine of the case under the cursor."""
-        self._toggle_quarantine()
 
     def _open_quarantined(self, row: QuarantinedCase) -> None:
         rows = (each for listed in self._screen_context.state.browser.sets for each in listed.cases or ())
@@ -327,7 +311,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, problem, severity="error")
 
     def show_rows(self) -> None:
-        """Show the number of cases, and the cases with their details."""
         self.query_one("#flaky-title", StatusLine).show(self._rows.title())
         body = self.query_one(RowsAndText)
         if len(self._rows):
@@ -356,8 +339,9 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
 
     @work(group="quarantine", exclusive=True, description="quarantine")
-    async def _toggle_quarantine(self) -> None:
-        row, name = self._rows.selected, self._rows.selected_name
+    async def action_quarantine(self) -> None:
+        """Begin or end the quarantine of the case under the cursor."""
+        row, name = self._rows.selected_row, self._rows.selected_name
         if row is None or name is None:
             return
         eval_set, case = name

@@ -57,27 +57,19 @@ _HEADING = 9  # the width of the headings in a preview
 _STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR, "response": Style.STRONG}
 
 
-class SessionRows(MarkedRows):
+class SessionRows(MarkedRows[SourceSession]):
     """Rows of sessions, none marked at first. They are shown redacted; the sessions themselves stay as they are."""
 
     def __init__(self, sessions: Sequence[SourceSession], *, source: str) -> None:
         super().__init__()
-        self._sessions = sessions
+        self.rows = sessions
         self._source = source
         self._patterns: list[re.Pattern[str]] = []
         self.redactor = Redactor()
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    @property
-    def marked_sessions(self) -> Sequence[SourceSession]:
-        """The marked sessions, in their order."""
-        return [self._sessions[index] for index in sorted(self.marked)]
-
     def can_mark(self, index: int) -> bool:
         """False for a session that cannot be a case."""
-        return self._sessions[index].problem is None
+        return self.rows[index].problem is None
 
     def add_pattern(self, pattern: re.Pattern[str]) -> None:
         """Redact the matches of another pattern."""
@@ -86,7 +78,7 @@ class SessionRows(MarkedRows):
 
     def line(self, index: int, width: int) -> Line:
         """Format one session: mark, user, time, turns and tools as far as there is room, first message."""
-        session = self._sessions[index]
+        session = self.rows[index]
         clean = self.redactor.redact_text
         mark = StyledText(" ✓ ", Style.PASSED) if index in self.marked else StyledText("   ")
         facts = f"{_pad(clean(session.user), _USER)} " if width >= _WIDTH_FOR_USER else ""
@@ -111,9 +103,9 @@ class SessionRows(MarkedRows):
 
     def blocks(self) -> Sequence[Block]:
         """Show the session under the cursor as the case that it would become."""
-        if not self._sessions:
+        if not self.rows:
             return ()
-        session, redactions = self.redactor.redact_session(self._sessions[self.cursor])
+        session, redactions = self.redactor.redact_session(self.rows[self.cursor])
         facts = "".join(f" · {safe_line(fact)}" for fact in (session.user, _format_time(session)) if fact)
         title = (StyledText(safe_line(session.id), Style.KEY), StyledText(facts, Style.MUTED))
         blocks: list[Block] = [Paragraph(title)]
@@ -155,7 +147,6 @@ class ImportScreen(MarkingScreen[SessionRows]):
 
     @work(exclusive=True)
     async def action_redact(self) -> None:
-        """Ask for a pattern to redact."""
         asked = AskScreen("Regular expression whose matches become [redacted]", check=_explain_invalid_pattern)
         pattern = await self.app.push_screen_wait(asked)
         if pattern is not None:
@@ -221,7 +212,7 @@ def _read_sessions(path: Path) -> tuple[str, list[SourceSession]]:
 
 async def _save(widget: Widget, context: ScreenContext, rows: SessionRows, eval_set: str, *, is_new: bool) -> None:
     """Add the marked sessions to the set, and create it if it is new. Raises StoreError."""
-    marked = rows.marked_sessions
+    marked = rows.marked_rows
 
     def add(workspace: Workspace) -> Sequence[ImportedSession]:
         label = f"import {plural(len(marked), 'session')}"

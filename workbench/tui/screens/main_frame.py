@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
-from workbench.tui.panes.scores_pane import DashboardPane
+from workbench.tui.panes.scores_pane import DashboardPane, ScoresPane
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
@@ -46,13 +46,11 @@ class Frame(FramedBox):
         self._heading = Heading("")
 
     def compose(self) -> ComposeResult:
-        """Yield the tabs and the first pane."""
         yield TabBar(list(TABS.values()), id="tabs")
         yield self._make(self.tab)
         yield self._dashboard
 
     def on_mount(self) -> None:
-        """Highlight the open tab."""
         self.query_one(TabBar).show(list(TABS).index(self.tab))
         self._dashboard.display = False
 
@@ -111,7 +109,6 @@ class Frame(FramedBox):
             self.pane.focus_first()
 
     def on_resize(self) -> None:
-        """Fit the title to the new width."""
         self._write_heading()
 
     def _write_heading(self) -> None:
@@ -141,8 +138,6 @@ def _pane_class(tab: str) -> type[Pane]:  # imported when first opened, so that 
 
             return TracePane
         case "scores":
-            from workbench.tui.panes.scores_pane import ScoresPane
-
             return ScoresPane
         case "history":
             from workbench.tui.panes.history_pane import HistoryPane
@@ -195,7 +190,6 @@ class Drawer(FramedBox):
         return self._panes[name]
 
     def close(self) -> None:
-        """Close the open pane."""
         if self.pane is not None:
             self.pane.hide()
             self.pane.display = False

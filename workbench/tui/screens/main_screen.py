@@ -37,7 +37,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
-from workbench.tui.screens.screen_actions import AblationController, ScreenActions, ShrinkController
+from workbench.tui.screens.screen_actions import ScreenActions
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
@@ -51,7 +51,6 @@ from workbench.tui.state.project_state import (
     leads_footer,
 )
 from workbench.tui.state.results_table import Scope
-from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList
@@ -103,8 +102,6 @@ class MainScreen(ScreenActions):
             wake=self._wake,
             find_visible_cases=self._find_visible_cases,
         )
-        self.shrinking = ShrinkController(self, context)
-        self.ablating = AblationController(self, context)
         self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
@@ -119,7 +116,6 @@ class MainScreen(ScreenActions):
         return self.query_one(CaseList).list_visible_cases()
 
     def compose(self) -> ComposeResult:
-        """Header, eval sets and panes, drawer, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
             yield BrowserPane(self.screen_context, id="left")
@@ -142,8 +138,8 @@ class MainScreen(ScreenActions):
 
     async def on_unmount(self) -> None:
         """End the watch, or the observation of files that replaces it, and the searches."""
-        self.shrinking.close()
-        self.ablating.close()
+        for search in self.searches.values():
+            search.close()
         await self._watching.shut_down()
         await self._verdicts.close()
 
@@ -172,9 +168,10 @@ class MainScreen(ScreenActions):
 
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
-        panes = self.query_one(Frame)
-        may_leave = await panes.may_leave() and await self._saver.may_leave() and await self.shrinking.may_leave()
-        return may_leave and await self.ablating.may_leave()
+        may_leave = await self.query_one(Frame).may_leave() and await self._saver.may_leave()
+        for search in self.searches.values():
+            may_leave = may_leave and await search.may_leave()
+        return may_leave
 
     # Refreshing: each method shows one part of the state.
 
@@ -220,7 +217,6 @@ class MainScreen(ScreenActions):
     # Both sides of the screen: which are shown, and how wide they are.
 
     def on_resize(self) -> None:
-        """Lay out for the new width."""
         self._show_sides()
         self.refresh_overview()
 
@@ -347,47 +343,33 @@ class MainScreen(ScreenActions):
         return "resume" if self.state.watch.mode is WatchMode.PAUSED else "pause"
 
     def action_run_selected(self) -> None:
-        """Run the selected case, set or target."""
         self._runs.run_row()
 
     def action_run_fresh(self) -> None:
-        """Run the selected case, set or target without replaying model calls."""
         self._runs.run_row(fresh=True)
 
     def action_record_samples(self) -> None:
-        """Run the selected case, set or target several times without replaying model calls."""
         self._runs.record_samples()
 
     def action_simulate(self) -> None:
-        """Play the scenarios of the selected case, set or target without scoring them."""
         self._runs.run_row(only_plays=True)
 
     def action_keep_conversation(self) -> None:
-        """Add the conversation of a simulated user to its set as a fixed case."""
         if not self.is_refused("keep_conversation"):
             self._saver.keep_conversation(self.state.subject())
 
-    def action_generate(self) -> None:
-        """Generate scenarios for the selected set or agent with a model."""
-        if not self.is_refused("generate"):
-            self.generate()
-
     def action_plan_selected(self) -> None:
-        """Show the plan of a run of the selected case, set or target."""
         place = self.state.selected_key
         self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), ask=True))
 
     def action_criteria(self) -> None:
-        """Choose the criteria of the selected case, set or target."""
         self._runs.choose_criteria(self.state.select_row_cases(self.state.selected_key))
 
     def action_run_all(self) -> None:
-        """Run every case that can run."""
         if not self.is_refused("run_all"):
             self._runs.start(lambda: RunWanted(self.state.select_all_cases()))
 
     def action_run_failed(self) -> None:
-        """Run the cases that did not pass in their last run."""
         if self.is_refused("run_failed"):
             return
         if not self.state.select_failed_cases():
@@ -396,12 +378,10 @@ class MainScreen(ScreenActions):
         self._runs.start(lambda: RunWanted(self.state.select_failed_cases()))
 
     def action_cancel_run(self) -> None:
-        """Stop all runs of the user; results of finished cases stay."""
         self._runs.cancel()
         self.refresh_overview()
 
     def action_resume_run(self) -> None:
-        """Resume the run that was stopped last."""
         if not self.state.stopped:
             say(self, "there is nothing to resume: no run was stopped", severity="warning")
         else:
@@ -409,23 +389,18 @@ class MainScreen(ScreenActions):
             self._runs.start(lambda: RunWanted(stopped.selections, config=stopped.config, options=stopped.options))
 
     def action_toggle_watch(self) -> None:
-        """Start the watch, or pause or resume it."""
         self._watching.toggle()
 
     def action_end_watch(self) -> None:
-        """End the watch and stop its runs."""
         self._watching.close()
 
     def action_run_held(self) -> None:
-        """Run the cases that the watch holds back."""
         self._watching.run_held()
 
     def action_cancel_case(self) -> None:
-        """Stop the marked cases, or the selected one if none is marked."""
         self._runs.cancel_cases(self.state.marked_or_selected_cases)
 
     def action_back(self) -> None:
-        """Go one step back: to the newest result, to all panes, to the eval sets."""
         if self.state.unpin():
             self.refresh_all()
         elif self.has_class("-zoomed"):
@@ -434,15 +409,12 @@ class MainScreen(ScreenActions):
             self.query_one(CaseList).focus()
 
     def action_go_left(self) -> None:
-        """Go back to the eval sets."""
         self.query_one(BrowserPane).focus_list()
 
     def action_next_failing(self) -> None:
-        """Go to the next case that did not pass."""
         self._go_to_failing(backwards=False)
 
     def action_previous_failing(self) -> None:
-        """Go to the previous case that did not pass."""
         self._go_to_failing(backwards=True)
 
     def _go_to_failing(self, *, backwards: bool) -> None:
@@ -451,12 +423,10 @@ class MainScreen(ScreenActions):
         self._show_cursor_row()
 
     def action_step_repeat(self, by: int) -> None:
-        """Show another repeat of the case."""
         self.state.step_repeat(by)
         self._refresh_detail()
 
     def action_toggle_project(self) -> None:
-        """Show the whole project, or again the selected row."""
         self.state.show_project(is_shown=not self.state.shows_project)
         self._begins_with_project = False
         self._refresh_detail()
@@ -464,7 +434,6 @@ class MainScreen(ScreenActions):
             self.query_one(Frame).pane.focus_first()
 
     async def action_open_tab(self, tab: str) -> None:
-        """Open a tab and focus it."""
         (await self._open_tab(tab)).focus_first()
 
     async def action_edit(self) -> None:
@@ -508,13 +477,11 @@ class MainScreen(ScreenActions):
         self.app.push_screen(ReviewScreen(self.screen_context, walk, self.post_message), leave)
 
     def action_edit_text(self) -> None:
-        """Edit the text of the case in the user's editor."""
         key = self.state.selected_case
         if key is not None and not self.is_refused("edit_text"):
             self._saver.edit_case_text(key)
 
     async def action_toggle_drawer(self, name: str) -> None:
-        """Show or hide a pane of the drawer."""
         drawer = self.query_one(Drawer)
         if drawer.has_focus_within:  # a hidden widget would keep the focus
             self.query_one(CaseList).focus()
@@ -526,17 +493,14 @@ class MainScreen(ScreenActions):
             pane.focus_first()
 
     def action_zoom(self) -> None:
-        """Zoom the focused part to the whole screen, or back."""
         self.toggle_class("-zoomed")
         self._show_sides()
 
     def action_widen(self, by: int) -> None:
-        """Widen or narrow the eval sets by columns."""
         if not self._shows_one_side:
             self._set_left_width(self.query_one("#left").outer_size.width + by)
 
     def action_open_table(self) -> None:
-        """Show the newest results as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
         self._open_table(TableScreen(self.screen_context, scope=Scope.from_row(self.state.browser.selected_row)))
@@ -547,7 +511,7 @@ class MainScreen(ScreenActions):
         case = await self.app.push_screen_wait(table)
         if case is not None and table.search:
             self.post_message(CaseWanted(case))
-            (self.shrinking if table.search == "shrink" else self.ablating).open(case)
+            self.open_search(table.search, case)
         elif case is not None:
             branched = table.branched_row
             wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
@@ -562,16 +526,13 @@ class MainScreen(ScreenActions):
         self._saver.undo(self.state.selected_set)
 
     def action_redo(self) -> None:
-        """Redo the last undone edit."""
         self._saver.redo(self.state.selected_set)
 
     def action_save(self) -> None:
-        """Save the edits of the selected eval set."""
         if self.state.selected_set is not None:
             self._saver.save(self.state.selected_set)
 
     def action_reload(self) -> None:
-        """Read the project and its eval sets again."""
         if self.state.project is not None:
             self._reader.reload_with_addresses()
 
@@ -615,7 +576,7 @@ class MainScreen(ScreenActions):
         """Show the results of a stored run as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        self._open_table(TableScreen(self.screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
+        self._open_table(TableScreen(self.screen_context, run_id=run_id))
 
     # Messages of the panes.
 
@@ -676,7 +637,7 @@ class MainScreen(ScreenActions):
 
     @on(SessionWanted)
     async def _on_session_wanted(self, message: SessionWanted) -> None:
-        self.state.pin(message.pinned)
+        self.state.pinned = message.pinned
         if message.tab is not None:
             await self._open_tab(message.tab)
         self.refresh_all()
@@ -686,8 +647,8 @@ class MainScreen(ScreenActions):
         self._reader.reread_sets(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
         self._verdicts.check(message.eval_sets)
-        self.shrinking.on_sets_changed(message.eval_sets)
-        self.ablating.on_sets_changed(message.eval_sets)
+        for search in self.searches.values():
+            search.on_sets_changed(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:

@@ -67,7 +67,6 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         self._is_wanted = False
 
     def compose(self) -> ComposeResult:
-        """Yield the plan, its settings, a line for errors, and the keys."""
         with Vertical(classes="dialog", id="plan"):
             yield LinesView(id="plan-facts")
             yield FilterLine("letters of a setting", self.follow_text)
@@ -76,7 +75,6 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
             yield KeyLine(enter="run")
 
     def on_mount(self) -> None:
-        """Show the plan."""
         self.query_one("#plan").border_title = "run?"
         self.query_one(RowList).focus()
         self._show()
@@ -93,13 +91,11 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
             self.dismiss(self._planned)
 
     def action_step(self, by: int) -> None:
-        """Change the selected setting."""
         self._settings.step(by)
         self._start_planning()
 
     @work
     async def action_type_value(self) -> None:
-        """Type the value of the selected setting."""
         name, words, value = self._settings.selected_setting
         typed = await self.app.push_screen_wait(
             AskScreen(words, value=f"{value:g}", check=lambda text: check_setting(name, text))
@@ -110,8 +106,6 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
 
     @work
     async def action_criteria(self) -> None:
-        """Choose the criteria of the run."""
-
         chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, self._planned.selections))
         if chosen is not None:
             self._config = chosen.config
@@ -173,12 +167,10 @@ class CriteriaList(RowList):
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the threshold."""
         if self.app.mouse_captured is self:
             self._slide(event)
 
     def on_mouse_up(self) -> None:
-        """End dragging."""
         self.release_mouse()
 
     def _slide(self, event: events.MouseEvent) -> bool:
@@ -215,7 +207,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self._scores: Mapping[str, Sequence[float]] = {}
 
     def compose(self) -> ComposeResult:
-        """Yield the header, the metrics, details of the selected one, the search, and the keys."""
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
             with FramedBox(id="criteria-list"):
@@ -225,7 +216,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
 
     def on_mount(self) -> None:
-        """Read the file, then the cases."""
         self.query_one(RowList).focus()
         self._read()
         self._count()
@@ -237,7 +227,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self._show()
 
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
         if self._choice is not None:
             message.steer(self._choice)
             self._show()
@@ -251,7 +240,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             self._type_option(row)
 
     def filter_rows(self, text: str) -> bool:
-        """List the metrics that match a text. Return False if no metric does."""
         if self._choice is not None:
             self._choice.search_for_text(text)
             self._show()
@@ -262,20 +250,17 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         return action != "undo" or (self._file is not None and self._file.can_undo)
 
     def action_switch(self) -> None:
-        """Switch the selected metric on or off."""
         if self._choice is not None:
             self._choice.toggle()
             self._show()
 
     def action_step(self, by: int) -> None:
-        """Change the threshold of the selected metric, or the value of the selected option."""
         if self._choice is not None:
             self._choice.step(by)
             self._show()
 
     @work(group="keep", exclusive=True)
     async def action_reset(self) -> None:
-        """Restore the criteria of the file."""
         if self._choice is None:
             return
         self._choice.reset()
@@ -289,7 +274,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         return self.dismiss(None)
 
     def action_run(self) -> None:
-        """Run with these criteria."""
         if self._choice is None or not self._is_usable():
             return
         self._remember()
@@ -297,7 +281,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
 
     @work
     async def action_preset(self) -> None:
-        """Choose criteria for a purpose."""
         names = [f"{preset.name}: {preset.purpose}" for preset in PRESETS]
         chosen = await self.app.push_screen_wait(ChooseScreen("Judge for which purpose?", names))
         if chosen is None or self._choice is None:
@@ -308,7 +291,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
 
     @work(group="keep", exclusive=True)
     async def action_keep(self) -> None:
-        """Save these criteria to the file."""
         if self._choice is None or self._file is None or not self._is_usable():
             return
         if not self._choice.is_changed and not self._file.config.is_default:
@@ -346,7 +328,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
-        """Undo the last save."""
         if self._file is None or not self._file.can_undo:
             say(self, "nothing was saved in this session")
             return

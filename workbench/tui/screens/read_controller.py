@@ -81,7 +81,6 @@ class ReadController(Controller):
 
     @background(group="open")
     async def open(self) -> None:
-        """Find the project and read it."""
         try:
             project = await self.backend.project.open()
         except StoreError as error:
@@ -94,12 +93,7 @@ class ReadController(Controller):
     async def reload(self, select: CaseKey | str | None) -> None:
         """Read the project again, then select this case or eval set."""
         with report_errors(self.widget):
-            project = await self.backend.project.reload()
-            await self._read_project(project)
-            if select is not None:
-                self.post_message(self.SelectionWanted(select))
-            await self._reread_addresses()  # an earlier reload may have been replaced before it did this
-            self.post_message(self.Reread())
+            await self._reload(select)
 
     @background(group="open", exclusive=True)
     async def reload_with_addresses(self) -> None:
@@ -111,10 +105,14 @@ class ReadController(Controller):
         }
         with report_errors(self.widget):
             await self.backend.call(lambda workspace: workspace.recordings.forget_addresses())
-            project = await self.backend.project.reload()
-            await self._read_project(project)
-            await self._reread_addresses()
-            self.post_message(self.Reread())
+            await self._reload(None)
+
+    async def _reload(self, select: CaseKey | str | None) -> None:
+        await self._read_project(await self.backend.project.reload())
+        if select is not None:
+            self.post_message(self.SelectionWanted(select))
+        await self._reread_addresses()  # an earlier reload may have been replaced before it did this
+        self.post_message(self.Reread())
 
     @background(group="read-again")
     async def reread_sets(self, eval_sets: frozenset[str]) -> None:

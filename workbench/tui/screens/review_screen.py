@@ -6,19 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.message import Message
 
 from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
-from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
+from workbench.tui.panes.diff_pane import DiffKeys, DiffView, HunkAcceptor
 from workbench.tui.screen_context import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.diff_lines import DiffSource
@@ -26,6 +25,9 @@ from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import find_edit_obstacle
 from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 _LOOK = 0.1  # seconds between two checks whether the case was rescored
 
@@ -50,7 +52,7 @@ def _in_order(step: Callable[[ReviewScreen], Awaitable[None]]) -> Callable[[Revi
     return start
 
 
-class ReviewScreen(Dialog[CaseKey | None]):
+class ReviewScreen(Dialog[CaseKey | None], DiffKeys):
     """Returns the case to edit; None if the review ended. `post` sends messages to the main screen."""
 
     HELP: ClassVar[str] = (
@@ -70,13 +72,11 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._seen = 0  # sequence number of the shown result in this session
 
     def compose(self) -> ComposeResult:
-        """Yield the progress, the diff and the keys."""
         yield StatusLine(id="review-progress")
         yield DiffView(id="review-diff")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the first case."""
         self.query_one(DiffView).focus_lines()
         self._take(self._show_case)
         self.set_interval(_LOOK, self._refresh_scored_case)
@@ -95,24 +95,20 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     @_in_order
     async def action_accept_hunk(self) -> None:
-        """Accept the difference under the cursor."""
         current = self.query_one(DiffView).current
         await self._accept([] if current is None else [current], is_whole=False)
 
     @_in_order
     async def action_accept_case(self) -> None:
-        """Accept the whole case."""
         await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
 
     @_in_order
     async def action_skip(self) -> None:
-        """Skip the case."""
         self._walk.skip()
         await self._show_case()
 
     @_in_order
     async def action_back(self) -> None:
-        """Go to the previous case."""
         if self._walk.go_back():
             await self._show_case()
 
@@ -123,7 +119,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     @_in_order
     async def action_undo(self) -> None:
-        """Undo the last acceptance, and show its case."""
         if not self._walk.accepted:
             say(self, "nothing was accepted in this review")
             return
@@ -145,14 +140,6 @@ class ReviewScreen(Dialog[CaseKey | None]):
             return
         self._walk.place = len(self._walk.keys)
         await self._show_case()
-
-    def action_step(self, by: int) -> None:
-        """Go to another difference of the case."""
-        self.query_one(DiffView).step(by)
-
-    def action_cycle_level(self) -> None:
-        """Show more or fewer of the equal parts."""
-        self.query_one(DiffView).cycle_level()
 
     @work(group="review", description="take")
     async def _take(self, step: Callable[[], Awaitable[None]]) -> None:

@@ -21,7 +21,7 @@ from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunF
 from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import AskScreen
 from workbench.tui.screen_context import Controller, RunWanted, ScreenContext, background
-from workbench.tui.screens.plan_screen import PlanScreen
+from workbench.tui.screens.plan_screen import CriteriaScreen, PlanScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
@@ -222,8 +222,6 @@ class RunController(Controller):
     @background(group="criteria", exclusive=True)
     async def choose_criteria(self, selections: Sequence[Selection]) -> None:
         """Let the user choose the criteria of these cases, and run the cases if the user asks for that."""
-        from workbench.tui.screens.plan_screen import CriteriaScreen  # this import loads the metrics
-
         if not selections:
             say(self.widget, f"there is nothing to judge: {explain_empty_selection(self.state)}", severity="warning")
             return
@@ -265,7 +263,7 @@ class RunController(Controller):
             await asyncio.sleep(0)
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
-            self.state.add_jobs(chunk)
+            self.state.board.begin_jobs(chunk)
             if followed.progress is not None:
                 followed.progress.jobs.add_waiting(chunk)
             await asyncio.sleep(0)
@@ -284,7 +282,7 @@ class RunController(Controller):
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
         self.state.browser.freshness.set_planned_hashes(_map_hashes(run.plan.cases))
-        self.state.add_jobs(jobs, kept_below=run.plan.limits.runs)
+        self.state.board.begin_jobs(jobs, kept_below=run.plan.limits.runs)
         progress.jobs.add_waiting(jobs)
         self._add(followed)
         return followed

@@ -61,7 +61,6 @@ class SaveController(Controller):
         self._is_check_due = False
 
     def start(self) -> None:
-        """Start the timers."""
         self.backend.on_edit = RestingTimer(self.widget, _KEEP, self._keep_if_quiet).wake
         self.widget.set_interval(_CHECK, self.check_files)
 

@@ -55,19 +55,16 @@ class WritingScreen(Dialog[None]):
         self._is_stopped = False
 
     def compose(self) -> ComposeResult:
-        """Yield the progress, and the key to stop."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(f"Scenarios for {safe_line(self._target)}"))
             yield Static(Content(""), id="writing-progress")
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the progress now and regularly."""
         self._show_progress()
         self.set_interval(_UPDATE, self._show_progress)
 
     def action_stop(self) -> None:
-        """Stop the generation."""
         self._is_stopped = True
         self._generation.cancel()
 
@@ -94,7 +91,6 @@ class ScenariosScreen(MarkingScreen[GeneratedScenarios]):
 
     @work(exclusive=True)
     async def action_edit(self) -> None:
-        """Edit the scenario in the user's editor."""
         edited = await edit_text(
             self.app, format_scenario(self._rows.selected_scenario), suffix=".json", check=check_scenario_text
         )
@@ -151,7 +147,7 @@ async def _save(
     state: Mapping[str, Any],
 ) -> None:
     """Add the marked scenarios to the set, and create it if it is new. Raises StoreError."""
-    kept = scenarios.marked_scenarios
+    kept = scenarios.marked_rows
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
 
     def add(workspace: Workspace) -> Sequence[str]:

@@ -253,7 +253,6 @@ class WatchController(Controller):
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a watch, paused or not."""
         return self.state.watch.is_active
 
     @property
@@ -279,10 +278,10 @@ class WatchController(Controller):
             return  # it is being opened or closed
         elif watch.mode is WatchMode.PAUSED:
             watch.resume()
-            self._watch.resume()
+            self._watch.session.resume()
         else:
             watch.pause()
-            self._watch.pause()
+            self._watch.session.pause()
         self.post_message(self.Turned())
 
     def close(self) -> None:
@@ -293,12 +292,12 @@ class WatchController(Controller):
     def run_held(self) -> None:
         """Run the jobs that exceed the limits for one change."""
         if self._watch is not None:
-            self._watch.run_held()
+            self._watch.session.run_held()
 
     def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
         """Note that a manual run is in progress, and that these jobs of it have not started."""
         if self._watch is not None:
-            self._watch.note_run(run, jobs)
+            self._watch.session.note_run(run, jobs)
 
     def apply_events(self, *, now: float) -> WatchUpdate:
         """Apply the events since the last call to the state."""
@@ -306,7 +305,7 @@ class WatchController(Controller):
         if self._watch is None:
             return update
         for run_id, run_events in self.state.events_elsewhere:
-            self._watch.note_events(run_id, run_events)
+            self._watch.session.note_events(run_id, run_events)
         self.state.events_elsewhere.clear()
         events = self._watch.events
         while events and not update.has_more:
@@ -391,15 +390,15 @@ class WatchController(Controller):
             self._watch = watch
             for followed in self._find_manual_runs():
                 if followed.progress is not None:
-                    watch.note_run(followed.run, tuple(followed.progress.jobs.waiting))
+                    watch.session.note_run(followed.run, tuple(followed.progress.jobs.waiting))
             if self.state.watch.mode is WatchMode.PAUSED:
-                watch.pause()
+                watch.session.pause()
             self._wake()
         self.post_message(self.Turned())
 
     @background(group="watch")
     async def _close(self, watch: Watch) -> None:
-        watch.pause()
+        watch.session.pause()
         for followed in self._runs.values():
             followed.cancel()
         until = time.monotonic() + _PATIENCE

@@ -54,16 +54,13 @@ class BrowserRow:
 
     @property
     def depth(self) -> int:
-        """Depth in the tree."""
         return _DEPTHS[self.kind]
 
     @property
     def key(self) -> RowKey:
-        """Identity of the row."""
         return self.target, self.eval_set, self.case
 
     def has_key(self, key: RowKey) -> bool:
-        """True if this row has that key."""
         target, eval_set, case = key
         if case is None or self.case is None:
             return self.case is case and (self.target, self.eval_set) == (target, eval_set)
@@ -133,7 +130,6 @@ class ListedSet:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Identity of the set."""
         return self.target, self.relative
 
     @property
@@ -150,7 +146,6 @@ class ListedSet:
 
     @property
     def case_keys(self) -> list[CaseKey]:
-        """Keys of its cases."""
         return [row.case for row in self.cases or () if row.case is not None]
 
     def count_quarantined(self) -> int:
@@ -201,7 +196,6 @@ class Marks:
         return iter(self._marked)
 
     def add(self, keys: Collection[CaseKey]) -> None:
-        """Mark these cases too."""
         self._marked.update(dict.fromkeys(keys))
 
     def toggle(self, keys: Collection[CaseKey]) -> None:
@@ -323,7 +317,6 @@ class WordSearch:
 
 
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
-    """Make the searchable content of a case."""
     names = tuple(dict.fromkeys(_iterate_tool_names(case)))
     tools = tuple(dict.fromkeys(name.casefold() for name in names))
     text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _iterate_user_texts(case)), *tools))
@@ -373,7 +366,6 @@ class Freshness:
 
     @property
     def stale_cases(self) -> Collection[CaseKey]:
-        """Cases with stale verdicts."""
         return self._stale
 
     def find_stale_reasons(self, key: CaseKey) -> Sequence[str]:
@@ -453,7 +445,6 @@ class Freshness:
         self._compare(key)
 
     def end_watch(self) -> None:
-        """Record that the watch has ended."""
         self._is_watched = False
 
     def remove_cases(self, keys: Iterable[CaseKey]) -> None:

@@ -286,11 +286,11 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
     blocks: list[Block] = []
     if listed.history_run is None:
         kind = "address" if listed.is_address else "dataset" if listed.is_dataset else "file"
-        blocks.append(_format_fact(kind, listed.relative))
+        blocks.append(Paragraph.from_fact(kind, safe(listed.relative)))
     if listed.history_run is None and listed.target:
-        blocks.append(_format_fact("agent", listed.target))
+        blocks.append(Paragraph.from_fact("agent", safe(listed.target)))
     if listed.config:
-        blocks.append(_format_fact("criteria", listed.config))
+        blocks.append(Paragraph.from_fact("criteria", safe(listed.config)))
     blocks += [BLANK, *_format_counts(counts, stale=stale)]
     if listed.cases == () and not listed.problem:
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
@@ -333,10 +333,7 @@ def make_set_notes(listed: ListedSet) -> tuple[Block, ...]:
     problems = [case for case in listed.cases or () if case.problem]
     if problems:
         blocks.append(Paragraph.from_text(f"! {len(problems)} of its cases cannot run", Style.ERROR))
-        blocks += [
-            Paragraph((StyledText(f"{case.label}  ", Style.KEY), StyledText(case.problem)), indent=2)
-            for case in problems[:50]
-        ]
+        blocks += [Paragraph.from_fact(case.label, case.problem, indent=2) for case in problems[:50]]
         if len(problems) > 50:
             blocks.append(Paragraph.from_text(f"… and {len(problems) - 50} more", Style.MUTED, indent=2))
     return tuple(blocks)
@@ -352,7 +349,7 @@ def describe_target(
 ) -> tuple[Block, ...]:
     """Describe a target: its facts, and the number of its cases by state."""
     return (
-        *(_format_fact(name, value) for name, value in facts),
+        *(Paragraph.from_fact(name, safe(value)) for name, value in facts),
         *make_target_notes(target, sets),
         BLANK,
         *_format_counts(counts, stale=stale),
@@ -385,9 +382,11 @@ def describe_empty_project(
     blocks: list[Block] = [
         Paragraph.from_text("No eval sets were found.", Style.STRONG),
         BLANK,
-        _format_fact("looked in", root),
-        _format_fact("looked for", "*.evalset.json and *.test.json, except in hidden folders and installed packages"),
-        _format_fact("agents found", agents),
+        Paragraph.from_fact("looked in", safe(root)),
+        Paragraph.from_fact(
+            "looked for", "*.evalset.json and *.test.json, except in hidden folders and installed packages"
+        ),
+        Paragraph.from_fact("agents found", agents),
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
         *([Paragraph.from_text(talking, indent=2, hang=2)] if targets else []),
@@ -419,7 +418,7 @@ def describe_no_matches(query: Query) -> tuple[Block, ...]:
     return (
         *blocks,
         BLANK,
-        Paragraph((StyledText("The filter takes  ", Style.KEY), StyledText(SYNTAX)), hang=2),
+        Paragraph.from_fact("The filter takes", SYNTAX),
         BLANK,
         Paragraph.from_text("escape in the filter line lists all cases again.", Style.MUTED),
     )
@@ -446,11 +445,11 @@ def make_heading(subject: Subject) -> Heading:
 
 
 def _describe_history_run(listed: ListedSet, kept: HistoryRun) -> Iterator[Block]:
-    yield _format_fact("dataset", safe_line(listed.relative))
-    yield _format_fact("run", safe_line(kept.run_id))
-    yield _format_fact("began", f"{kept.began.astimezone():%Y-%m-%d %H:%M}")
+    yield Paragraph.from_fact("dataset", safe_line(listed.relative))
+    yield Paragraph.from_fact("run", safe_line(kept.run_id))
+    yield Paragraph.from_fact("began", f"{kept.began.astimezone():%Y-%m-%d %H:%M}")
     if kept.command:
-        yield _format_fact("by", safe_line(kept.command))
+        yield Paragraph.from_fact("by", safe_line(kept.command))
     if not kept.has_ended:
         yield Paragraph.from_text("The run is in progress or was interrupted; F5 reads new results.", Style.WARNING)
     yield Paragraph.from_text(
@@ -498,7 +497,7 @@ def _format_run_time(record: CaseRecord | None) -> str:
 
 def _format_counts(counts: Mapping[CaseState, int], *, stale: int) -> Iterator[Block]:
     total = sum(counts.values())
-    yield _format_fact("cases", f"{total:,}")
+    yield Paragraph.from_fact("cases", f"{total:,}")
     for state in CaseState:
         if count := counts.get(state, 0):
             badge = get_badge(state)
@@ -515,7 +514,3 @@ def _format_counts(counts: Mapping[CaseState, int], *, stale: int) -> Iterator[B
 def _suggest_pairing(listed: ListedSet) -> Iterator[Block]:
     yield Paragraph.from_text(safe(listed.pairing_problem), indent=2)
     yield Paragraph.from_text(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Style.KEY, indent=4)
-
-
-def _format_fact(name: str, value: str) -> Paragraph:
-    return Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(value))), hang=2)

@@ -392,9 +392,7 @@ class Browser:
         self.marks.toggle([row.case for row in self.iterate_listed_rows() if row.case is not None])
 
     def find_next_case(self, keep: Callable[[CaseKey], bool], *, backwards: bool = False) -> CaseKey | None:
-        """Find the next listed case after the cursor for which `matches` is true, and wrap around; None if there is no
-        such case.
-        """
+        """Find the next listed case after the cursor that `keep` accepts, cyclically; None if there is no such case."""
         rows = list(self.iterate_listed_rows())
         if backwards:
             rows.reverse()
@@ -538,7 +536,7 @@ def select_all(browser: Browser) -> Sequence[Selection]:
 
 
 def select_matching(browser: Browser, keep: Callable[[CaseKey], bool]) -> Sequence[Selection]:
-    """Select the marked cases for which `matches` is true; without marks, the listed ones."""
+    """Select the marked cases that `keep` accepts; without marks, the listed ones."""
     if len(browser.marks):
         return make_selections((key for key in browser.marks if keep(key)), browser)
     listed = (row.case for row in browser.iterate_listed_rows() if row.case is not None and keep(row.case))
@@ -612,7 +610,6 @@ class Subject:
 
     @property
     def key(self) -> CaseKey | None:
-        """Key of the shown case."""
         if self.pinned is not None:
             return self.pinned.result.case
         return self.row.case if self.row is not None else None
@@ -632,7 +629,6 @@ class Subject:
 
     @property
     def is_row(self) -> bool:
-        """True if it is a row of a dataset."""
         return (self.loaded is not None and self.loaded.is_row) or (self.result is not None and self.result.is_row)
 
     @property

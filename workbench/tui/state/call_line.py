@@ -304,7 +304,6 @@ class KnownCalls:
     values: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
     def add_call(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Count one call."""
         self.tools[name] += 1
         for key, value in arguments.items():
             self.arguments.setdefault(name, Counter())[key] += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import PERSONAS
 from workbench.tui.state.call_line import NAME_KEYS, TypedCall, format_call, read_call, replace_call
+from workbench.tui.state.case_filter import find_free_name
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
@@ -23,23 +23,10 @@ from workbench.tui.state.case_outline import (
     spell_place,
 )
 
-# Edits as data. Each edit is one step of undo.
+if TYPE_CHECKING:
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-
-class Document(Protocol):
-    """The operations that an edit uses."""
-
-    def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None: ...
-
-    def insert_item(self, place: Place, index: int, value: Any, *, case: int | None = None) -> None: ...
-
-    def remove_value(self, place: Place, *, case: int | None = None) -> None: ...
-
-    def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None: ...
-
-    def rename_key(self, place: Place, key: str, *, case: int | None = None) -> None: ...
-
-    def step(self, label: str) -> AbstractContextManager[None]: ...
+# Edits as data. `apply` makes an edit in a case, or in the set itself, as one step of undo.
 
 
 class Impossible(Exception):
@@ -59,8 +46,7 @@ class SetValue:
         """The place for the cursor after the edit: the value, or the first item of a new list."""
         return (*self.place, 0) if self.is_first_item else self.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.set_value(self.place, self.value, case=case)
 
 
@@ -74,11 +60,9 @@ class InsertItem:
 
     @property
     def cursor_place(self) -> Place:
-        """The new item."""
         return (*self.place, self.index)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.insert_item(self.place, self.index, self.value, case=case)
 
 
@@ -93,8 +77,7 @@ class RemoveValue:
         """The next item, else the parent."""
         return self.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.remove_value(self.place, case=case)
 
 
@@ -108,11 +91,9 @@ class MoveItem:
 
     @property
     def cursor_place(self) -> Place:
-        """The new place of the item."""
         return (*self.place, self.target)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.move_item(self.place, self.source, self.target, case=case)
 
 
@@ -128,8 +109,7 @@ class RenameKey:
         """The member under its new key."""
         return (*self.place[:-1], self.key)
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         document.rename_key(self.place, self.key, case=case)
 
 
@@ -142,11 +122,9 @@ class ReplaceMember:
 
     @property
     def cursor_place(self) -> Place:
-        """The new member."""
         return self.new.place
 
-    def apply(self, document: Document, *, case: int | None) -> None:
-        """Apply the edit to a case, or to the set itself."""
+    def apply(self, document: EvalSetDocument, *, case: int | None) -> None:
         with document.step(f"{self.new.place[-1]} instead of {self.old[-1]}"):
             self.new.apply(document, case=case)
             document.remove_value(self.old, case=case)
@@ -279,7 +257,7 @@ def copy_item(row: OutlineRow, data: Any) -> InsertItem:
     value = copy.deepcopy(get_value(data, row.place))
     if row.kind is OutlineKind.RUBRIC and isinstance(value, dict):
         key = find_spelling(value, "rubric_id")
-        value[key] = make_rubric_id(str(value.get(key, "rubric")), get_value(data, row.place[:-1]))
+        value[key] = _make_rubric_id(str(value.get(key, "rubric")), get_value(data, row.place[:-1]))
     return InsertItem(row.place[:-1], int(row.place[-1]) + 1, value)
 
 
@@ -296,13 +274,10 @@ def check_key(key: str, data: Any, place: Place) -> str | None:
     return f"the key {key!r} already exists" if isinstance(parent, dict) and key in parent else None
 
 
-def make_rubric_id(rubric_id: str, rubrics: Any) -> str:
+def _make_rubric_id(rubric_id: str, rubrics: Any) -> str:
     """Return the id, with a number if a rubric of the list has it already."""
     known = {get_value(rubric, ("rubric_id",)) for rubric in rubrics} if isinstance(rubrics, list) else set()
-    number = 2
-    while f"{rubric_id}_{number}" in known:
-        number += 1
-    return f"{rubric_id}_{number}" if rubric_id in known else rubric_id
+    return find_free_name(rubric_id, known)
 
 
 def _has_text(row: OutlineRow) -> bool:
@@ -555,7 +530,7 @@ def _choose_call(data: Any, place: Place) -> _NewValue:
 
 
 def _make_rubric(label: str, data: Any, place: Place, index: int) -> _NewValue:
-    rubric_id = make_rubric_id(f"rubric_{index + 1}", get_value(data, place))
+    rubric_id = _make_rubric_id(f"rubric_{index + 1}", get_value(data, place))
     template = {"rubric_id": rubric_id, "rubric_content": {"text_property": ""}}
     return _NewValue(label, Input.TEXT, template, ("rubric_content", "text_property"))
 

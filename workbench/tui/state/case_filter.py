@@ -363,7 +363,6 @@ def find_free_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def propose_copy_path(path: str, taken: Collection[str]) -> str:
-    """Propose a path for a copy of a set."""
     ending = next((suffix for suffix in EVAL_SET_SUFFIXES if path.endswith(suffix)), EVAL_SET_SUFFIX)
     stem = path.removesuffix(ending)
     others = {other.removesuffix(ending) for other in taken}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from workbench.metrics.case_view import CaseView, JudgedCase
+from workbench.metrics.registry import known_metrics
 from workbench.model.evalset import EvalCase
 from workbench.model.results import (
     CaseResult,
@@ -42,8 +44,8 @@ from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -197,8 +199,6 @@ def _choose_mark(score: float | None) -> tuple[str, Style]:
 @cache
 def find_metric_info(name: str) -> MetricInfo | None:
     """Find a metric whose name is, or begins, the name of a result; None for a custom metric."""
-    from workbench.metrics.registry import known_metrics  # keeps the start of the screen fast
-
     known = known_metrics()
     if name in known:
         return known[name]
@@ -214,11 +214,7 @@ def describe_metric(name: str) -> list[Block]:
     facts = [("judges", info.purpose), ("use it", info.when), ("range", format_range(info))]
     if info.needs_reference:
         facts.append(("needs", "expectations of the case"))
-    return [
-        Paragraph((StyledText(f"{key}  ", Style.KEY), StyledText(safe(text))), indent=2, hang=2)
-        for key, text in facts
-        if text
-    ]
+    return [Paragraph.from_fact(key, safe(text), indent=2) for key, text in facts if text]
 
 
 def format_range(info: MetricInfo) -> str:
@@ -256,7 +252,7 @@ def _format_members(value: Any, *, indent: int) -> Iterator[Block]:
             yield from _format_members(member, indent=indent + 2)
         else:
             shown = REDACTED if isinstance(member, str) and is_secret_key(name) else _format_text(member)
-            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(shown)), indent=indent, hang=2)
+            yield Paragraph.from_fact(name, shown, indent=indent)
 
 
 def _format_text(value: Any) -> str:
@@ -360,7 +356,7 @@ def describe_result(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iter
         yield Paragraph.from_text(picture, badge.style, indent=2)
     for name, text in (("why", metric.reason), ("hint", metric.hint)):
         if text:
-            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
+            yield Paragraph.from_fact(name, safe(redact(text)), indent=2)
     yield from _describe_turns(metric)
     yield from describe_judgements(metric)
     if len(repeats) > 1:
@@ -449,7 +445,6 @@ def compare_dialects(metric: str, execution: Execution, case: EvalCase, *, is_ro
     info = find_metric_info(metric)
     if info is None or info.family != "trajectory" or not case.conversation:
         return
-    from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects  # keeps the start of the screen fast
 
     judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
@@ -483,7 +478,7 @@ _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
-class CaseScores(ListRows):
+class CaseScores(ItemRows[MetricResult | None]):
     """Rows of a list: the metrics with a threshold, then those that are only reported."""
 
     def __init__(
@@ -508,29 +503,20 @@ class CaseScores(ListRows):
         deciding = [metric for metric in result.metrics if metric.threshold is not None]
         reported = [metric for metric in result.metrics if metric.threshold is None]
         heading: list[MetricResult | None] = [None] if reported else []
-        self._rows: list[MetricResult | None] = [*deciding, *heading, *reported]
+        self.rows: list[MetricResult | None] = [*deciding, *heading, *reported]
         self.move_to(0)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def line(self, index: int, width: int) -> Line:
-        """One row."""
-        metric = self._rows[index]
+        metric = self.rows[index]
         if metric is None:
             return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
         return format_metric_row(metric, self._collect_scores(metric), width=width)
 
     def select(self, name: str) -> None:
         """Put the cursor on the metric with this name, if any."""
-        for index, metric in enumerate(self._rows):
+        for index, metric in enumerate(self.rows):
             if metric is not None and metric.name == name:
                 self.cursor = index
-
-    @property
-    def selected_metric(self) -> MetricResult | None:
-        """The metric under the cursor."""
-        return self._rows[self.cursor] if self._rows else None
 
     def blocks(self) -> list[Block]:
         """Describe the repeats, and the selected metric in detail."""
@@ -540,18 +526,17 @@ class CaseScores(ListRows):
         failure = self._result.failure
         if failure is not None:
             blocks.append(Paragraph.from_text(f"! it ended in an error: {safe(redact(failure.message))}", Style.ERROR))
-        if self.selected_metric is not None:
-            blocks += describe_result(self.selected_metric, self._repeats)
+        if self.selected_row is not None:
+            blocks += describe_result(self.selected_row, self._repeats)
             if self._case is not None:
                 execution = self._result.execution
-                blocks += compare_dialects(self.selected_metric.name, execution, self._case, is_row=self._is_row)
+                blocks += compare_dialects(self.selected_row.name, execution, self._case, is_row=self._is_row)
         elif failure is None:
             blocks.append(Paragraph.from_text("No scores: no criterion applies to this case.", Style.WARNING))
         return blocks
 
     def text(self) -> str:
-        """Return the scores as text to copy."""
-        rows = [metric for metric in self._rows if metric is not None]
+        rows = [metric for metric in self.rows if metric is not None]
         return "\n".join(
             f"{metric.name}\t{'' if metric.score is None else metric.score}\t{metric.status.value}" for metric in rows
         )
@@ -582,8 +567,7 @@ class CaseScores(ListRows):
         return collect_scores(metric.name, self._repeats)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
-        return self._rows[index] is not None
+        return self.rows[index] is not None
 
 
 def _format_bounds(interval: Interval) -> str:

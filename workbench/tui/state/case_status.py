@@ -339,7 +339,6 @@ class StatusBoard:
 
     @property
     def result_count(self) -> int:
-        """Number of results in this session."""
         return self._result_count
 
     def count_states(self, target: str | None = None, eval_set: str | None = None) -> Mapping[CaseState, int]:

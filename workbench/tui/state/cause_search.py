@@ -1,7 +1,5 @@
-"""Searches for the cause of a failure, step by step: the commit that turned a case red, and its smallest variant.
-
-What searches with variants of one case have in common is here, too; that in the instruction is in `ablation_steps`.
-"""
+"""Searches for the cause of a failure, step by step: the commit that turned a case red, and the base of searches with
+variants of one case, which are in `variant_steps`."""
 
 from __future__ import annotations
 
@@ -10,20 +8,9 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from workbench.engine.ablation import Ablated
 from workbench.engine.case_variants import Variant, explain_changed_files
-from workbench.engine.shrinking import (
-    CandidateOutcome,
-    CasePart,
-    Failing,
-    ShrinkStep,
-    Shrunk,
-    explain_outcome,
-    explain_untried,
-    format_numbers,
-)
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_duration, redact
 from workbench.report.bisect_report import (
@@ -35,7 +22,6 @@ from workbench.report.bisect_report import (
     describe_step,
     describe_work,
 )
-from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.project_state import ProjectState
@@ -53,6 +39,10 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
+
+if TYPE_CHECKING:
+    from workbench.engine.ablation import Ablated
+    from workbench.engine.shrinking import Shrunk
 
 # The search for the commit that turned a case red: a row for each commit that was looked at.
 
@@ -112,7 +102,6 @@ class BisectSteps(ListRows):
 
     @property
     def found_step(self) -> BisectStep | None:
-        """Commit that was found."""
         found = self._report.found if self._report is not None else None
         return None if found is None else self._steps.get(found.id)
 
@@ -224,8 +213,6 @@ def _format_diff_line(line: str) -> Block:
 
 # A search with variants of one case: what both searches below have in common.
 
-BUDGET = 100
-"""Maximum executions, unless the user chooses another number."""
 MOST_EXECUTIONS = 100_000
 
 _PROGRESS_BAR = 10
@@ -247,7 +234,7 @@ def find_change(before: Mapping[str, Any], now: Mapping[str, Any] | None) -> Cas
     return None if now == before else CaseChange.EDITED
 
 
-Found = TypeVar("Found", bound=Shrunk | Ablated)
+Found = TypeVar("Found", bound="Shrunk | Ablated")
 
 
 class SearchSteps(ListRows, Generic[Found]):
@@ -338,7 +325,7 @@ class SearchSteps(ListRows, Generic[Found]):
 
     @abstractmethod
     def describe_end(self) -> str:
-        """Describe the result in one line; empty as long as there is none."""
+        """Describe the result in one line; empty without a result."""
 
     @property
     @abstractmethod
@@ -427,254 +414,6 @@ class SearchSteps(ListRows, Generic[Found]):
             if " --" in self._problem:
                 yield _name_command(self.COMMAND, self.case)
             yield BLANK
-
-
-# The search for the smallest variant of a case that fails the same way: a row for each variant that was executed.
-
-VARIANT_SYMBOLS: Mapping[CandidateOutcome, tuple[str, Style]] = {
-    CandidateOutcome.SAME: ("✗", Style.FAILED),
-    CandidateOutcome.OTHER: ("≠", Style.WARNING),
-    CandidateOutcome.PASSED: ("✓", Style.PASSED),
-    CandidateOutcome.ERROR: ("!", Style.ERROR),
-    CandidateOutcome.MIXED: ("~", Style.WARNING),
-}
-_NAME = 14  # width of the names of parts
-_OUTCOME = max(len(outcome.value) for outcome in CandidateOutcome)
-
-
-class ShrinkSteps(SearchSteps[Shrunk]):
-    """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
-
-    COMMAND = "shrink"
-    FIRST = "The case itself is executed first: does it still fail?"
-
-    def __init__(self, case: CaseKey) -> None:
-        super().__init__(case, budget=BUDGET)
-        self.criteria: tuple[str, ...] = ()
-        """The failed criteria that the search looks at; empty: all."""
-        self.kept_as = ""
-        """The id under which the smallest case was kept."""
-        self.is_unsaved = False
-        """True if the kept case is an unsaved edit, because the file of the set could not be written."""
-        self._failure = Failing(frozenset())
-        self._steps: list[ShrinkStep] = []
-
-    def __len__(self) -> int:
-        return len(self._steps) + bool(self._steps)
-
-    # Progress of the search.
-
-    def begin(self, *, is_continued: bool = False) -> None:
-        """Begin the search, or continue one that ended early."""
-        if not is_continued:
-            self._steps, self._failure, self.kept_as = [], Failing(frozenset()), ""
-        super().begin(is_continued=is_continued)
-
-    def add(self, step: ShrinkStep, failure: Failing) -> None:
-        """Add a variant. The cursor follows the newest unless the user moved it."""
-        follows = self.follows_newest
-        self._failure = failure
-        self._steps.append(step)
-        if follows:
-            self.cursor = len(self) - 1
-
-    @property
-    def follows_newest(self) -> bool:
-        """True unless the user moved the cursor away from the newest variant."""
-        return self.cursor >= len(self) - 1
-
-    @property
-    def failed_criteria(self) -> Sequence[str]:
-        """The criteria that the case fails; empty as long as they are unknown."""
-        results = [variant.result for step in self._steps[:1] for variant in step.variants]
-        return sorted({each.name for result in results for each in result.metrics if each.status.value == "FAILED"})
-
-    @property
-    def smallest(self) -> ShrinkStep | None:
-        """The smallest variant so far that fails the same way."""
-        return next((step for step in reversed(self._steps) if step.is_smallest), None)
-
-    @property
-    def smaller_case(self) -> Shrunk | None:
-        """The result if something was left out."""
-        return self._found if self._found is not None and self._found.is_smaller else None
-
-    @property
-    def is_unkept(self) -> bool:
-        """True if there is a result that no eval set has yet."""
-        return self.smaller_case is not None and not self.kept_as
-
-    @property
-    def has_result(self) -> bool:
-        """True if something was left out."""
-        return self.smaller_case is not None
-
-    @property
-    def is_lost(self) -> bool:
-        """True if there is a result that no eval set has yet, and no row of its case leads to it."""
-        return self.is_unkept and self.change is CaseChange.REMOVED
-
-    @property
-    def can_continue(self) -> bool:
-        """True if the search ended before everything was tried."""
-        found = self._found
-        if found is None or self.is_running or self.change is CaseChange.EDITED:
-            return False
-        is_early = found.outcome is None or (found.outcome is CandidateOutcome.SAME and bool(found.untried))
-        return is_early and (found.is_interrupted or self.budget > found.executions)
-
-    @property
-    def selected_step(self) -> ShrinkStep | None:
-        """The variant under the cursor; the smallest one on the first row."""
-        if not self._steps:
-            return None
-        return self._steps[self.cursor - 1] if self.cursor else self.smallest or self._steps[0]
-
-    @property
-    def selected_variant(self) -> Variant | None:
-        """The last execution of the variant under the cursor."""
-        return None if self.selected_step is None else self.selected_step.variants[-1]
-
-    # What the screen shows.
-
-    def line(self, index: int, width: int) -> Line:
-        """Format one variant, or the smallest case."""
-        if index == 0:
-            return cut_line((StyledText(f" ▸ {self._format_smallest()}", Style.STRONG),), width)
-        step = self._steps[index - 1]
-        symbol, style = VARIANT_SYMBOLS[step.outcome]
-        sizes = _count(step.sizes[step.part or CasePart.TURNS], step.part or CasePart.TURNS)
-        pieces = (
-            StyledText(f" {symbol} ", style),
-            StyledText(f"{step.executions:>3}  ", Style.MUTED),
-            StyledText(f"{step.outcome.value:<{_OUTCOME}}  " if width >= WIDTH_FOR_OUTCOMES else "", style),
-            StyledText(sizes, Style.STRONG if step.is_smallest else Style.MUTED),
-            StyledText(f"  {safe_line(redact(str(step)), width=max(width, 1))}", Style.MUTED),
-        )
-        return cut_line(pieces, width)
-
-    @property
-    def _question(self) -> str:
-        return "what does its failure need?"
-
-    def _selected_blocks(self) -> Iterator[Block]:
-        step = self.selected_step
-        if not self.cursor:
-            yield from self._result_blocks()
-        elif step is not None:
-            yield from _describe_variant(step)
-
-    def describe_end(self) -> str:
-        """Describe the result in one line; empty as long as there is none."""
-        if self._problem:
-            return self._problem
-        if self._found is None:
-            return ""
-        if self._found.outcome is None:
-            return "the search was stopped before the case itself had run"
-        if self._found.outcome is not CandidateOutcome.SAME:
-            return explain_outcome(self._found, repeats=1)
-        return self._format_smallest()
-
-    def _format_smallest(self) -> str:
-        found, smallest = self._found, self.smallest
-        if smallest is None:
-            return f"the case itself: {self._steps[0].outcome.value}"
-        if found is None:
-            return f"smallest so far: {_format_sizes(smallest.sizes)}"
-        if not found.is_smaller:
-            return "no smaller case was found" if found.untried else "nothing can be left out"
-        before, after = self._steps[0].sizes, smallest.sizes
-        changes = [f"{before[part]} → {_count(after[part], part)}" for part in CasePart if before[part] != after[part]]
-        return f"smallest case: {', '.join(changes)}"
-
-    def _goal_line(self) -> Line:
-        symptoms = [redact(str(symptom)) for symptom in sorted(self._failure.symptoms)]
-        if symptoms:
-            count = f" (1 of {len(symptoms)} differences)" if len(symptoms) > 1 else ""  # first: the line may be cut
-            return StyledText(f" must still fail{count}: ", Style.MUTED), StyledText(safe_line(symptoms[0]))
-        wanted = ", ".join(self.criteria) or "all criteria that fail now, by the same differences"
-        return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(wanted))
-
-    def _count_executions(self) -> int:
-        return self._steps[-1].executions if self._steps else 0
-
-    def _end_pieces(self) -> Line:
-        end = "   not kept yet" if self.is_unkept else ""
-        if self.kept_as:
-            end = f"   {'not saved yet: ' if self.is_unsaved else 'kept as '}{safe_line(self.kept_as)}"
-        untried = explain_untried(self._found) if self._found is not None else ""
-        return (
-            StyledText(end, Style.PASSED if self.kept_as and not self.is_unsaved else Style.WARNING),
-            StyledText(f"   {untried}" if untried else "", Style.WARNING),
-        )
-
-    def _result_blocks(self) -> Iterator[Block]:
-        found, smallest = self._found, self.smallest
-        if found is not None and found.changed_files:
-            yield Paragraph.from_text(safe_line(explain_changed_files(found.changed_files)), Style.WARNING)
-        if found is not None and found.outcome not in (None, CandidateOutcome.SAME):
-            yield Paragraph.from_text(safe(redact(explain_outcome(found, repeats=1))), Style.WARNING)
-            return
-        if smallest is None:
-            return
-        before = self._steps[0].sizes
-        for part in CasePart:
-            if not before[part]:
-                continue
-            numbers = f"  ({format_numbers(found.turns)})" if found is not None and part is CasePart.TURNS else ""
-            count = StyledText(f"{before[part]:>3} → {smallest.sizes[part]}")
-            yield Paragraph((StyledText(f"{part.value:<{_NAME}}", Style.MUTED), count, StyledText(numbers, Style.KEY)))
-        for symptom in sorted(self._failure.symptoms):
-            yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
-        if found is not None and (untried := explain_untried(found)):
-            yield Paragraph.from_text(untried, Style.WARNING)
-            if found.error:
-                yield Paragraph.from_text(safe(redact(found.error)), Style.ERROR, indent=2)
-        errors = sum(step.outcome is CandidateOutcome.ERROR for step in self._steps)
-        if errors:
-            text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
-            yield Paragraph.from_text(text, Style.WARNING)
-
-
-def _describe_variant(step: ShrinkStep) -> Iterator[Block]:
-    yield Paragraph.from_text(safe(redact(str(step))), Style.HEADING, hang=2)
-    symbol, style = VARIANT_SYMBOLS[step.outcome]
-    yield Paragraph.from_text(f"{symbol} {step.outcome.value}", style)
-    sizes = f"{_format_sizes(step.sizes)}; execution {step.executions}, {format_duration(step.seconds)}"
-    yield Paragraph.from_text(sizes, Style.MUTED)
-    failure = next((each.result.failure for each in reversed(step.variants) if each.result.failure is not None), None)
-    if failure is not None:
-        yield Paragraph.from_text(safe(redact(failure.message)), Style.ERROR, hang=2)
-
-
-def _format_sizes(sizes: Mapping[CasePart, int]) -> str:
-    return ", ".join(_count(sizes[part], part) for part in CasePart if sizes[part] or part is CasePart.TURNS)
-
-
-def _count(number: int, part: CasePart) -> str:
-    return plural(number, part.value.removesuffix("s"))
-
-
-def explain_unshrinkable(state: ProjectState, case: CaseKey) -> str:
-    """Explain by its newest verdict why a case has no failure to shrink; empty if it has one."""
-    record = state.board.get_record(case)
-    if record is None:
-        return "no eval set lists this case any more"
-    name = safe_line(case.name, width=40)
-    match record.state:
-        case CaseState.FAILED | CaseState.QUARANTINED:
-            return ""
-        case CaseState.PASSED:
-            return f"{name} passed, so there is no failure to shrink"
-        case CaseState.ERROR:
-            return f"{name} ended in ERROR, which is not a failure to shrink: see the diff for its reason"
-        case CaseState.WAITING | CaseState.RUNNING:
-            return f"{name} is {record.state.value} in a run: wait for its result"
-        case CaseState.NOT_RUN:
-            return f"{name} has not run yet: {state.find_key('run_case')} runs it; a failure can be shrunk then"
-        case _:
-            return f"{name}: {record.state.value}; only a case that FAILED can be shrunk"
 
 
 def has_unsaved_edits(state: ProjectState, case: CaseKey) -> bool:

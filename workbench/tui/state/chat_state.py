@@ -124,7 +124,6 @@ class ChatConversation:
         self._pending_messages.append(content)
 
     def apply(self, event: ChatEvent, *, now: float) -> None:
-        """Apply one event of the session."""
         if isinstance(event, TurnBegan):
             if self._pending_messages:
                 self._pending_messages.pop(0)
@@ -189,7 +188,6 @@ class ChatConversation:
         return any(failure is not None for failure in failures)
 
     def find_state_before_turn(self, number: int) -> dict[str, Any]:
-        """Return the session state before a turn."""
         if number == 0:
             return self.session_input.state
         return self.turns[number - 1].state or {}
@@ -249,7 +247,6 @@ class PromptHistory:
         self._index, self._typed = len(self._prompts), ""
 
     def has(self, prompt: str) -> bool:
-        """Return True if the user has sent a prompt."""
         return prompt in self._prompts
 
     def show_previous(self, shown: str) -> str | None:
@@ -293,7 +290,6 @@ class TargetChat:
         self.conversation = conversation
 
     def discard(self) -> None:
-        """Discard the session."""
         self.conversation, self.chosen, self.problem, self.saved_turns = None, None, "", 0
 
     @property
@@ -364,20 +360,15 @@ def describe_new_chat(chat: TargetChat, case: EvalCase | None, *, find_key: Call
     )
     yield BLANK
     given = chat.session_input
-    yield _format_fact("app", given.app_name or "named like the agent")
-    yield _format_fact("user", given.user_id or "the default one")
-    yield _format_fact(
-        "state", redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
-    )
+    state = redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
+    facts = ("app", given.app_name or "named like the agent"), ("user", given.user_id or "the default one")
+    for name, value in (*facts, ("state", state)):
+        yield Paragraph.from_fact(name, safe(value), column=7)
     yield Paragraph.from_text(f"· {find_key('chat_session_input')} changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
         hint = f"· {find_key('chat_load_case')} sends the {turns} of {safe_line(case.eval_id)} first"
         yield Paragraph.from_text(hint, Style.MUTED)
-
-
-def _format_fact(name: str, value: str) -> Paragraph:
-    return Paragraph((StyledText(f"{name:<7}", Style.KEY), StyledText(safe(value))), hang=7)
 
 
 # Saving a chat as an eval case: locations, and the id of the case.

@@ -102,7 +102,6 @@ class CriteriaChoice(CursorRows):
 
     @property
     def is_changed(self) -> bool:
-        """True if the choice differs from the file."""
         return self.config is not self._file
 
     @property
@@ -112,7 +111,6 @@ class CriteriaChoice(CursorRows):
 
     @property
     def selected_row(self) -> Row | None:
-        """Row under the cursor."""
         rows = self.rows
         return rows[self.cursor] if self.cursor < len(rows) else None
 
@@ -121,11 +119,9 @@ class CriteriaChoice(CursorRows):
         return find_info(metric, self._file)
 
     def find_custom(self, metric: str) -> CustomMetricFunction | None:
-        """Return a custom metric of the file."""
         return self._file.custom_metrics.get(metric)
 
     def is_on(self, metric: str) -> bool:
-        """True if cases are scored by it."""
         return metric in self._selected_metrics
 
     def get_criterion(self, metric: str) -> Criterion:
@@ -141,7 +137,6 @@ class CriteriaChoice(CursorRows):
         return sum(self.passes(metric, score, threshold) for score in scores), len(scores)
 
     def passes(self, metric: str, score: float, threshold: float) -> bool:
-        """Return True if a score passes with this threshold."""
         info = self.find_info(metric)
         return score <= threshold if info is not None and info.lower_is_better else score >= threshold
 
@@ -206,7 +201,6 @@ class CriteriaChoice(CursorRows):
         self._select_criteria(tuple(self._criteria.get(criterion.metric, criterion) for criterion in preset.criteria))
 
     def reset(self) -> None:
-        """Choose the criteria of the file."""
         self._criteria.clear()
         self._select_criteria(self._file.criteria)
 
@@ -406,14 +400,12 @@ class CriteriaRows:
 
     @property
     def cursor(self) -> int:
-        """Index of the selected row."""
         return self._choice.cursor
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row; the list cuts it."""
         row, column = self._rows[index], _find_column(width)
         if isinstance(row, FamilyRow):
             return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)
@@ -644,7 +636,7 @@ def _pad_text(text: str, width: int) -> str:
 # Generated scenarios, each selected for saving or not.
 
 
-class GeneratedScenarios(MarkedRows):
+class GeneratedScenarios(MarkedRows[ConversationScenario]):
     """Rows of generated scenarios, all marked at first. `notes` list replies that are not valid scenarios."""
 
     def __init__(
@@ -654,30 +646,21 @@ class GeneratedScenarios(MarkedRows):
         super().__init__(range(len(scenarios)))
         self._eval_set = eval_set
         self._spent = f" · {safe_line(spent)}" if spent else ""
-        self._scenarios = list(scenarios)
+        self.rows: list[ConversationScenario] = list(scenarios)
         self._notes = notes
-
-    def __len__(self) -> int:
-        return len(self._scenarios)
 
     @property
     def selected_scenario(self) -> ConversationScenario:
-        """Scenario under the cursor."""
-        return self._scenarios[self.cursor]
-
-    @property
-    def marked_scenarios(self) -> Sequence[ConversationScenario]:
-        """Scenarios to save."""
-        return [self._scenarios[index] for index in sorted(self.marked)]
+        return self.rows[self.cursor]
 
     def replace(self, scenario: ConversationScenario) -> None:
         """Replace the scenario under the cursor by an edited one, and mark it."""
-        self._scenarios[self.cursor] = scenario
+        self.rows[self.cursor] = scenario
         self.marked.add(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
         """Format one scenario: whether it is marked, its persona, its first message."""
-        scenario, is_kept = self._scenarios[index], index in self.marked
+        scenario, is_kept = self.rows[index], index in self.marked
         mark = StyledText(" ✓ keep      ", Style.PASSED) if is_kept else StyledText(" - leave out ", Style.MUTED)
         persona = f"{safe_line(_get_persona(scenario), width=16):<10}"
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))

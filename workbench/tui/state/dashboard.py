@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice, zip_longest
 from typing import ClassVar, NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_duration, format_limit, format_measured
@@ -61,7 +61,7 @@ from workbench.tui.state.text_layout import (
 )
 from workbench.tui.state.watch_state import SeenChange, WatchMode
 
-# Parts of the dashboard: sections of rows, some of which name a case.
+# Parts of the dashboard: sections of rows, which may name a case.
 
 _TWO_COLUMNS_FROM = 110  # cells
 _AIRY_FROM = 14  # lines from which there is room for the place of the set and for empty lines
@@ -152,7 +152,6 @@ class Dashboard:
             self._selected = spot.section, spot.case
 
     def move_to_last(self) -> None:
-        """Move the cursor to the last case."""
         self.move_to(len(self._spots) - 1)
 
     def find_case(self, line: int, cell: int) -> CaseKey | None:
@@ -282,8 +281,8 @@ def _highlight(line: Line, start: int, end: int) -> Line:
     return (*before, StyledText(inside, Style.CURSOR), *after)
 
 
-def _pad(text: str, width: int) -> str:
-    return f"{text}{' ' * (width - cell_len(text))}"
+def _fit(text: str, width: int) -> str:
+    return set_cell_size(shorten(text, width), width)
 
 
 # The content of the page.
@@ -450,7 +449,6 @@ class _Group:
     # Sections.
 
     def make_sections(self, width: int) -> list[_Section]:
-        """Make the sections for one column."""
         slow, *costly = self._make_costs(width, column=(width - _GAP) // 2 if width >= _PAIR_FROM else width)
         if costly and width >= _PAIR_FROM:
             slow, costly = replace(slow, beside=costly[0]), []
@@ -508,7 +506,7 @@ class _Group:
             line = (
                 StyledText(f"{badge.symbol} ", badge.style),
                 StyledText(f"{mark.symbol} " if mark is STALE else "", STALE.style),
-                StyledText(f"{_pad(shorten(name, column), column)}  "),
+                StyledText(f"{_fit(name, column)}  "),
                 StyledText(safe_line(why), Style.MUTED),
             )
             found.append(_Row(line, record.key))
@@ -616,7 +614,7 @@ class _ProjectGroup(_Group):
             state = next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN)
             badge = get_badge(CaseState.ERROR if each.problem else state)
             share = passed / total if total else 0.0
-            pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(_pad(shorten(name, column), column))]
+            pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(_fit(name, column))]
             if track >= _TRACK[0]:
                 line = draw_track(track, marks=(), find_band=partial(_find_passed_band, share))
                 pieces += [StyledText("  "), *line]
@@ -637,7 +635,6 @@ def _find_passed_band(share: float, place: float) -> Style | None:
 
 
 def list_sets_of(state: ProjectState, key: GroupKey) -> list[ListedSet]:
-    """List the eval sets of a group."""
     target, eval_set = key
     return [listed for listed in state.browser.list_sets(target) if eval_set in ("", listed.relative)]
 
@@ -668,7 +665,7 @@ def _format_criterion(metric: GroupMetric, column: int, width: int) -> Line:
     passing = f"  {metric.passed:,} of {metric.total:,} pass"
     if 2 + column + len("  ") + _MEAN + len(passing) > width:
         passing = f"  {metric.passed:,}/{metric.total:,}"
-    name = _pad(shorten(safe_line(metric.name), column), column)
+    name = _fit(safe_line(metric.name), column)
     mean = "no score" if metric.mean is None else format_measured(metric.name, metric.mean, metric.threshold)
     lead = f"{name}  {mean:>{_MEAN}}"
     beside = f" {against:<6}"
@@ -726,7 +723,7 @@ def _format_measured(cases: Sequence[MeasuredCase], width: int, form: Callable[[
     for measured, name in zip(cases, _name_cases([each.case for each in cases]), strict=True):
         text = form(measured)
         room = max(width - cell_len(text) - 2, 4)
-        rows.append(_Row((StyledText(_pad(shorten(name, room), room)), StyledText(f"  {text}")), measured.case))
+        rows.append(_Row((StyledText(_fit(name, room)), StyledText(f"  {text}")), measured.case))
     return rows
 
 

@@ -136,7 +136,6 @@ class CallWriter:
                 self._by_call.setdefault(key, []).append(found)
 
     def write(self) -> None:
-        """Write all calls."""
         comparison = self._comparison
         if not comparison.calls:
             none = Side((StyledText("no tool calls", Style.MUTED),))

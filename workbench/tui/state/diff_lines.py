@@ -96,7 +96,6 @@ class TurnCosts:
         self._named: set[str] = set()
 
     def compute(self, difference: Difference) -> Cost:
-        """Return the cost of a difference."""
         if self._metrics is None:
             return Cost()
         subject = _SUBJECTS.get(difference.kind)
@@ -293,12 +292,10 @@ def scenario_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
     yield Paragraph((StyledText("starts with  ", Style.KEY), *texts.style(scenario.starting_prompt)), indent=2, hang=2)
     yield Paragraph((StyledText("plan  ", Style.KEY), *texts.style(scenario.conversation_plan)), indent=2, hang=2)
     if scenario.user_persona is not None:
-        yield Paragraph(
-            (StyledText("persona  ", Style.KEY), StyledText(safe_line(_persona(scenario)))), indent=2, hang=2
-        )
+        yield Paragraph.from_fact("persona", safe_line(_persona(scenario)), indent=2)
     simulation = source.result.execution.simulation if source.result is not None else None
     if simulation is not None:
-        yield Paragraph((StyledText("played by  ", Style.KEY), StyledText(_player(simulation))), indent=2, hang=2)
+        yield Paragraph.from_fact("played by", _player(simulation), indent=2)
     yield BLANK
 
 
@@ -426,7 +423,6 @@ class DiffWriter:
         self._footnotes.clear()
 
     def content(self) -> DiffContent:
-        """Return the content of the diff."""
         parts = tuple(self._blocks), tuple(self._owners), tuple(self._marks)
         return DiffContent(*parts, tuple(self._hunks), tuple(self._costs))
 

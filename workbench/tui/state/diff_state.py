@@ -83,7 +83,6 @@ class DiffState:
 
     @property
     def current(self) -> Hunk | None:
-        """The difference at the cursor."""
         return None if self.cursor is None else self.content.hunks[self.cursor]
 
     def step(self, by: int) -> bool:
@@ -227,7 +226,6 @@ class DiffDecision(Enum):
 
     @property
     def style(self) -> Style:
-        """The style on the screen."""
         return {DiffDecision.ACCEPTED: Style.PASSED, DiffDecision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
 
 
@@ -284,7 +282,6 @@ class ReviewWalk:
         return self.keys[self.place]
 
     def progress(self) -> Line:
-        """Return the status line of the review."""
         key = self.key
         counts = Counter(self.decisions.values())
         decisions_text = ", ".join(

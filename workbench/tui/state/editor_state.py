@@ -139,7 +139,6 @@ class Draft:
         return None
 
     def with_text(self, text: str) -> Draft:
-        """Return the draft with another text."""
         return replace(self, text=text)
 
     def next_form(self) -> Draft:
@@ -183,7 +182,6 @@ def read(text: str, form: TextForm) -> Any:
 
 
 def format_value(value: Any, form: TextForm) -> str:
-    """Return the text to type for a value."""
     if value is ABSENT:
         return ""
     if form is TextForm.TEXT:
@@ -438,7 +436,6 @@ class Drafts:
             self._on_change()
 
     def drop(self, edited: Edited, slot: Slot) -> None:
-        """Drop the draft of a slot."""
         kept = self._drafts.get(edited, {})
         kept.pop(_key(slot), None)
         if not kept:
@@ -473,7 +470,6 @@ class Drafts:
         return len(self._drafts.get(edited, {}))
 
     def list_drafts(self, edited: Edited) -> Sequence[Draft]:
-        """Return the drafts of a case or set."""
         return list(self._drafts.get(edited, {}).values())
 
 
@@ -505,7 +501,6 @@ class CaseEditor:
 
     @property
     def typing(self) -> Draft | None:
-        """The draft that is being typed."""
         return self._typing
 
     @typing.setter
@@ -518,7 +513,6 @@ class CaseEditor:
 
     @property
     def row(self) -> OutlineRow | None:
-        """The selected row."""
         return self.view.row if self.opened is not None else None
 
     @property

@@ -22,6 +22,7 @@ from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import (
     Block,
+    ItemRows,
     Line,
     ListRows,
     Style,
@@ -203,7 +204,7 @@ def _spread(word: str, name: str) -> list[int]:
 # Rows of a dialog that follow a typed text.
 
 
-_WIDE = 1_000  # cells of a row of which the text is searched
+_WIDE = 1_000  # cells of a row whose text is searched
 
 
 class FilteredRows(ListRows):
@@ -223,7 +224,6 @@ class FilteredRows(ListRows):
 
     @property
     def _listed(self) -> Sequence[int]:
-        """Indexes of the listed rows."""
         count = len(self.rows)
         matching = range(count) if self._matching is None else self._matching
         end = bisect_left(matching, count)
@@ -265,11 +265,9 @@ class FilteredRows(ListRows):
         return mark(line, self._pattern.find(_join(line))) if self._pattern.words else line
 
     def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
         return self.rows.blocks()
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
         return self.rows.can_select(self._listed[index])
 
     def _matches(self, index: int) -> bool:
@@ -399,7 +397,6 @@ def make_tool_group(counts: Counter[str]) -> Group:
 
 
 def make_run_group(runs: Sequence[StoredRun]) -> Group:
-    """Make the group of stored runs."""
     return Group.from_items(FinderKind.RUN, [Item(FinderKind.RUN, (run.run_id,), *_describe_run(run)) for run in runs])
 
 
@@ -421,7 +418,6 @@ def make_setting_group(settings: Sequence[FoundSetting], root: str) -> Group:
 
 
 def make_theme_group(names: Sequence[str], current: str) -> Group:
-    """Make the group of themes."""
     about = {current: "in use"}
     return Group.from_items(
         FinderKind.THEME, [Item(FinderKind.THEME, (name,), name, about.get(name, "")) for name in names]
@@ -458,7 +454,7 @@ class _Found:
         return next(rank for rank, indexes in enumerate(self.ranked) if indexes)
 
 
-class Finder(ListRows):
+class Finder(ItemRows[Item | str]):
     """Groups of items that match a typed text, each below its title, the best first.
 
     Without a text, the recent items and the actions are listed; with a `scope`, all items of this kind.
@@ -473,23 +469,17 @@ class Finder(ListRows):
         self._folded_details: dict[str, str] = {}
         self._pattern = FinderPattern("")
         self._found: dict[FinderKind, _Found] = {}
-        self._found_text: str | None = None  # of which `_found` is the result
+        self._found_text: str | None = None  # that `_found` belongs to
         self._steps: Iterator[None] = iter(())
-        self._rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
+        self.rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
         self._selected: Key | None = None  # item to select at the end of the search
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     @property
     def selected_item(self) -> Item | None:
-        """Item under the cursor."""
-        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
-        return row if isinstance(row, Item) else None
+        return self.selected_row if isinstance(self.selected_row, Item) else None
 
     def can_select(self, index: int) -> bool:
-        """Return False for a title."""
-        return isinstance(self._rows[index], Item)
+        return isinstance(self.rows[index], Item)
 
     def add(self, *groups: Group) -> None:
         """Add groups, and begin to search again. The selected item stays selected if it is still listed."""
@@ -525,13 +515,12 @@ class Finder(ListRows):
         return all(time.perf_counter() < until for _ in self._steps)
 
     def finish(self) -> None:
-        """Search to the end."""
         for _ in self._steps:
             pass
 
     def line(self, index: int, width: int) -> Line:
         """Format a title or an item, with its label left and its key right."""
-        row = self._rows[index]
+        row = self.rows[index]
         if isinstance(row, str):
             return cut_line((StyledText(f" {row}", Style.MUTED),), width)
         label, room = _fit_label(row, width)
@@ -574,7 +563,6 @@ class Finder(ListRows):
         self._list()
 
     def _rank(self, group: Group, places: Sequence[int], ranked: Sequence[list[int]], indexes: list[int]) -> None:
-        """Rank some items of a group."""
         folded, details, rank = self._folded.setdefault(group.kind, []), self._folded_details, self._pattern.rank
         names = fold(group.kind.value).split() if group.kind in _NAMED_KINDS else ()
         others = [word for word in self._pattern.words if not any(name.startswith(word) for name in names)]
@@ -597,7 +585,7 @@ class Finder(ListRows):
         """List the items that were found."""
         order = list(FinderKind)
         listed: set[Key] = set()
-        self._rows = []
+        self.rows = []
         for kind, found in sorted(self._found.items(), key=lambda pair: (pair[1].best, order.index(pair[0]))):
             make = self._groups[kind].make
             most = _MOST_SHOWN if self._pattern.words else len(found.indexes)
@@ -606,10 +594,10 @@ class Finder(ListRows):
             listed.update(item.identity for item in items)
             if items:
                 more = len(found.indexes) - most
-                self._rows += [kind.value, *items, *([f"  … {more:,} more"] if more > 0 else [])]
-        if self._pattern.words and not self._rows:
-            self._rows = ["no match"]
-        rows = enumerate(self._rows)
+                self.rows += [kind.value, *items, *([f"  … {more:,} more"] if more > 0 else [])]
+        if self._pattern.words and not self.rows:
+            self.rows = ["no match"]
+        rows = enumerate(self.rows)
         places = (index for index, row in rows if isinstance(row, Item) and row.identity == self._selected)
         self.move_to(next(places, 0))
 

@@ -20,8 +20,8 @@ from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -98,7 +98,6 @@ class GroupSummary:
 
 
 def summarize_scores(scores: Iterable[StoredScores]) -> GroupSummary:
-    """Summarize the scores of these jobs."""
     collector = ScoreCollector()
     collector.add(scores)
     return collector.summarize()
@@ -169,7 +168,6 @@ class ScoreCollector:
         self._tokens: dict[CaseKey, list[float]] = {}
 
     def add(self, scores: Iterable[StoredScores]) -> None:
-        """Add the scores of these jobs."""
         for job, metrics in scores:
             self._statuses[job.status] += 1
             if job.status in _FAILING:
@@ -185,7 +183,6 @@ class ScoreCollector:
                     self._tokens.setdefault(job.case, []).append(used)
 
     def summarize(self) -> GroupSummary:
-        """Summarize all scores that were added."""
         found = [one.summarize() for one in self._metrics.values()]
         return GroupSummary(
             self._statuses,
@@ -290,7 +287,7 @@ class _Row:
     worst: WorstCase | None = None
 
 
-class GroupScores(ListRows):
+class GroupScores(ItemRows[_Row]):
     """Rows for a list."""
 
     def __init__(self, spread: GroupSummary, *, stale: int) -> None:
@@ -298,15 +295,11 @@ class GroupScores(ListRows):
         self.summary = spread
         self._stale = stale
         self._unfolded: set[str] = set()
-        self._rows: list[_Row] = []
+        self.rows: list[_Row] = []
         self._rebuild_rows()
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def line(self, index: int, width: int) -> Line:
-        """One row."""
-        row = self._rows[index]
+        row = self.rows[index]
         if row.metric is None:
             return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
         if row.worst is not None:
@@ -322,12 +315,11 @@ class GroupScores(ListRows):
     @property
     def selected_metric(self) -> GroupMetric | None:
         """Metric under the cursor, or that of the case there."""
-        return self._rows[self.cursor].metric if self._rows else None
+        return None if self.selected_row is None else self.selected_row.metric
 
     @property
     def selected_case(self) -> WorstCase | None:
-        """Case under the cursor."""
-        return self._rows[self.cursor].worst if self._rows else None
+        return None if self.selected_row is None else self.selected_row.worst
 
     def toggle(self) -> None:
         """Fold or unfold the metric under the cursor."""
@@ -347,7 +339,6 @@ class GroupScores(ListRows):
         return [*blocks, BLANK, Paragraph.from_text("about the metric", Style.HEADING), *describe_metric(metric.name)]
 
     def text(self) -> str:
-        """Return the metrics as text to copy."""
         rows = ["metric\tmean\tstd\tscored\ttotal"]
         for metric in self.summary.metrics:
             numbers = ("" if value is None else str(value) for value in (metric.mean, metric.std))
@@ -365,19 +356,18 @@ class GroupScores(ListRows):
         return Paragraph(tuple(pieces))
 
     def _rebuild_rows(self) -> None:
-        self._rows = []
+        self.rows = []
         for metric in self.summary.metrics:
-            if not metric.decides and not any(row.metric is None for row in self._rows):
-                self._rows.append(_Row())
-            self._rows.append(_Row(metric))
+            if not metric.decides and not any(row.metric is None for row in self.rows):
+                self.rows.append(_Row())
+            self.rows.append(_Row(metric))
             if metric.name in self._unfolded:
-                self._rows += [_Row(metric, worst) for worst in metric.worst]
-        if self._rows and not self.can_select(self.cursor):
+                self.rows += [_Row(metric, worst) for worst in metric.worst]
+        if self.rows and not self.can_select(self.cursor):
             self.move_to(self.cursor)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
-        return 0 <= index < len(self._rows) and self._rows[index].metric is not None
+        return 0 <= index < len(self.rows) and self.rows[index].metric is not None
 
 
 def _format_metric(metric: GroupMetric, *, is_unfolded: bool, width: int) -> Line:
@@ -426,7 +416,7 @@ def _describe_numbers(metric: GroupMetric) -> list[Block]:
         facts.append(("errors", f"{metric.errors:,}"))
     if metric.unsure:
         facts.append(("unsure", f"{metric.unsure:,}, on which the samples of the judge disagree"))
-    return [Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(value)), indent=2) for name, value in facts]
+    return [Paragraph.from_fact(name, value, indent=2) for name, value in facts]
 
 
 def _draw_histogram(metric: GroupMetric) -> list[Block]:

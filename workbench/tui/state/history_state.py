@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import set_cell_size
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
@@ -57,8 +57,8 @@ from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -108,7 +108,7 @@ class FoldRow:
     is_open: bool
 
 
-class ComparedCases(ListRows):
+class ComparedCases(ItemRows[ComparedCase | FoldRow]):
     """Rows of a list: cases in both runs, then cases in only one, folded if there are many.
 
     With `only_flips`, only regressions, fixes and flaky cases.
@@ -125,9 +125,6 @@ class ComparedCases(ListRows):
         self._in_both = [case for change in changes for case in comparison.select(change)]
         self._open: set[VerdictChange] = set() if self._in_both else set(_IN_ONE)
         self.rows: Sequence[ComparedCase | FoldRow] = self._build_rows()
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def line(self, index: int, width: int) -> Line:
         """Format one case: its change, id and verdicts, and changed scores if there is room."""
@@ -151,18 +148,17 @@ class ComparedCases(ListRows):
             StyledText(f"  {eval_set}", Style.MUTED),
         )
         name = cut_line(pieces if eval_set else pieces[:1], max(room - 1, 8))
-        gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
-        return (lead, *name, StyledText(gap), *verdicts, *scores)
+        gap = StyledText(" " * max(room - measure_line(name), 1))
+        return (lead, *name, gap, *verdicts, *scores)
 
     @property
     def selected_case(self) -> ComparedCase | None:
         """Case under the cursor; None on a row for several cases."""
-        row = self.rows[self.cursor] if self.rows else None
-        return row if isinstance(row, ComparedCase) else None
+        return self.selected_row if isinstance(self.selected_row, ComparedCase) else None
 
     def toggle_fold(self) -> None:
         """Fold or unfold the cases of the row under the cursor."""
-        row = self.rows[self.cursor] if self.rows else None
+        row = self.selected_row
         if isinstance(row, FoldRow):
             self._open ^= {row.change}
             self.rows = self._build_rows()
@@ -202,7 +198,7 @@ class ComparedCases(ListRows):
         if self.comparison.configuration_changes:
             yield Paragraph.from_text("differences in criteria", Style.HEADING)
             for sentence in self.comparison.configuration_changes:
-                yield Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
+                yield _note_change(sentence)
             yield BLANK
 
     def _describe_means(self) -> Iterator[Block]:
@@ -216,7 +212,11 @@ class ComparedCases(ListRows):
         for name, test in self.comparison.metrics.items():
             change = format_score_change(test.before, test.after, metric=name)
             numbers = f"{change}, {plural(test.cases, 'case')}: {explain_scores(test, name)}"
-            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2)
+            yield Paragraph.from_fact(safe_line(name), numbers, indent=2)
+
+
+def _note_change(sentence: str) -> Paragraph:
+    return Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
 
 
 def _describe_case(case: ComparedCase) -> Iterator[Block]:
@@ -231,18 +231,16 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
     )
     yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
     if case.has_changed_input:
-        yield Paragraph.from_text(f"△ {INPUT_CHANGED}",
-                       Style.WARNING, indent=2, hang=2)  # fmt: skip
+        yield _note_change(INPUT_CHANGED)
     if case.has_changed_scoring:
-        yield Paragraph.from_text(f"△ {SCORING_CHANGED}", Style.WARNING, indent=2, hang=2)
+        yield _note_change(SCORING_CHANGED)
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
         style = Style.WARNING if score.name in changed else Style.TEXT
-        name = StyledText(f"{safe_line(score.name)}  ", Style.KEY)
-        yield Paragraph((name, StyledText(score_change_text(score), style)), indent=2, hang=2)
+        yield Paragraph.from_fact(safe_line(score.name), score_change_text(score), style, indent=2)
     if case.before is not None and case.after is not None:
         times = f"{format_time_taken(case.before.agent_seconds)} → {format_time_taken(case.after.agent_seconds)}"
-        yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
+        yield Paragraph.from_fact("duration", times, indent=2)
 
 
 def _format_verdict(verdict: RunVerdict | None, width: int) -> tuple[StyledText, ...]:
@@ -268,7 +266,7 @@ def _format_largest_change(case: ComparedCase) -> str:
     change = most.difference or 0.0
     difference = f" {'-' if change < 0 else '+'}{format_measured(most.name, abs(change), 0.0)}"
     text = shorten_name(safe_line(most.name), _CHANGE - len(difference)) + difference
-    return text + " " * (_CHANGE - cell_len(text))
+    return set_cell_size(text, _CHANGE)
 
 
 def _format_run(run: StoredRun) -> tuple[StyledText, ...]:
@@ -303,8 +301,7 @@ def describe_criteria(config: EvalConfig | None, of: str) -> Iterator[Block]:
         hang=2,
     )
     for criterion in config.criteria:
-        name = StyledText(f"{safe_line(criterion.metric)}  ", Style.KEY)
-        yield Paragraph((name, StyledText(threshold_text(criterion))), indent=2, hang=2)
+        yield Paragraph.from_fact(safe_line(criterion.metric), threshold_text(criterion), indent=2)
         yield from format_value(criterion.options, indent=4)
 
 
@@ -359,21 +356,19 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class ExecutionRows(ListRows):
+class ExecutionRows(ItemRows[StoredScores]):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:
         self.history = history
+        self.rows = history.executions
         self.marked: str | None = None  # the id of the run to compare with
         self.current: frozenset[ResultLocation] = frozenset()  # executions that gave the current verdicts
         self.is_stale = False  # whether these verdicts are stale
 
-    def __len__(self) -> int:
-        return len(self.history.executions)
-
     def line(self, index: int, width: int) -> Line:
         """Format one execution: time, repeat, status, duration, scores with a threshold."""
-        job, metrics = self.history.executions[index]
+        job, metrics = self.rows[index]
         badge = get_badge(get_state(job))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
@@ -400,22 +395,17 @@ class ExecutionRows(ListRows):
 
     @property
     def selected_job(self) -> StoredJob | None:
-        """Execution under the cursor."""
-        return self.history.executions[self.cursor].job if self.history.executions else None
+        return None if self.selected_row is None else self.selected_row.job
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """Run of the execution under the cursor."""
         return None if self.selected_job is None else self.history.runs[self.selected_job.run_id]
 
     @property
     def older_run(self) -> StoredRun | None:
         """The newest run of the case before the one under the cursor."""
-        if self.selected_job is None:
-            return None
-        older = (stored.job.run_id for stored in self.history.executions[self.cursor :])
-        run_id = next((run_id for run_id in older if run_id != self.selected_job.run_id), None)
-        return None if run_id is None else self.history.runs[run_id]
+        older = None if self.selected_job is None else self._find_older(self.cursor)
+        return None if older is None else self.history.runs[older.run_id]
 
     def sort_runs(self, *run_ids: str) -> list[str]:
         """Sort runs from old to new."""
@@ -439,20 +429,18 @@ class ExecutionRows(ListRows):
             stale = StyledText(f", which is stale {STALE.symbol}", STALE.style) if self.is_stale else StyledText("")
             blocks.append(Paragraph((StyledText(current, Style.KEY), stale), indent=2, hang=2))
         if run.command:
-            blocks.append(
-                Paragraph((StyledText("command  ", Style.KEY), StyledText(safe(redact(run.command)))), indent=2, hang=2)
-            )
+            blocks.append(Paragraph.from_fact("command", safe(redact(run.command)), indent=2))
         if job.failure is not None:
             failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
         blocks += self._describe_changes()
-        blocks += _describe_scores(self.history.executions[self.cursor].metrics)
+        blocks += _describe_scores(self.rows[self.cursor].metrics)
         blocks += describe_criteria(run.criteria.get(self.history.case.eval_set), self.history.case.eval_set)
         return [*blocks, *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
         """Draw sparklines from old to new: metrics with a threshold, then durations."""
-        shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
+        shown = self.rows[:_SHOWN_IN_LINE][::-1]
         names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
         yield Paragraph.from_text(f"{plural(len(self), 'execution')}, old to new", Style.HEADING)
         for name in names:
@@ -468,7 +456,7 @@ class ExecutionRows(ListRows):
 
     def _describe_samples(self) -> Iterator[Block]:
         """Describe how the repeats of the newest run without replayed model calls differ."""
-        for number, line in enumerate(describe_samples(find_live_samples(self.history.executions))):
+        for number, line in enumerate(describe_samples(find_live_samples(self.rows))):
             yield Paragraph.from_text(safe(line), Style.MUTED if number else Style.TEXT, indent=4 if number else 2)
 
     def _describe_changes(self) -> Iterator[Block]:
@@ -482,9 +470,7 @@ class ExecutionRows(ListRows):
             changes += describe_run_changes(self._select_criteria(older.run_id), self._select_criteria(job.run_id))
         if changes:
             yield Paragraph.from_text("changed since the previous run", Style.HEADING)
-            yield from (
-                Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in changes
-            )
+            yield from map(_note_change, changes)
         if self.history.is_from_history:
             yield Paragraph.from_text(_STORED_RESULTS, Style.MUTED)
         elif self.history.current_hashes is None:
@@ -493,7 +479,7 @@ class ExecutionRows(ListRows):
             yield Paragraph.from_text(f"{what}, or no longer exists.", Style.WARNING)
         elif since := list(self._list_differences(job, self.history.current_hashes)):
             yield Paragraph.from_text("changed since this run", Style.HEADING)
-            yield from (Paragraph.from_text(f"△ {sentence}", Style.WARNING, indent=2, hang=2) for sentence in since)
+            yield from map(_note_change, since)
 
     def _is_current(self, job: StoredJob) -> bool:
         return ResultLocation(job.run_id, job.key) in self.current
@@ -505,12 +491,12 @@ class ExecutionRows(ListRows):
 
     def _find_older(self, index: int) -> StoredJob | None:
         """Find the newest execution of an earlier run."""
-        run_id = self.history.executions[index].job.run_id
-        later = (stored.job for stored in self.history.executions[index + 1 :])
+        run_id = self.rows[index].job.run_id
+        later = (stored.job for stored in self.rows[index + 1 :])
         return next((job for job in later if job.run_id != run_id), None)
 
     def _differs_from_older(self, index: int) -> bool:
-        job, older = self.history.executions[index].job, self._find_older(index)
+        job, older = self.rows[index].job, self._find_older(index)
         keys = CaseHashes(job.execution_key, job.scoring_key)
         return older is not None and any(True for _ in self._list_differences(older, keys))
 
@@ -560,21 +546,18 @@ _BAR_FROM = 60  # minimum cells of a row with a bar
 _MOST_CONFIGS = 5
 
 
-class GroupRuns(ListRows):
+class GroupRuns(ItemRows[RunPart]):
     """Rows of a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
-        self.parts = parts
+        self.rows = parts
         self.target = target
         self.eval_set = eval_set
         self.marked: str | None = None  # the id of the run to compare with
 
-    def __len__(self) -> int:
-        return len(self.parts)
-
     def line(self, index: int, width: int) -> Line:
         """Format one run: time, pass rate, counts, and whether it was cut short."""
-        run, summary = self.parts[index]
+        run, summary = self.rows[index]
         rate = calculate_pass_rate(summary)
         style = Style.PASSED if rate == 1.0 else Style.ERROR if summary.error else Style.FAILED
         mark = "●" if run.run_id == self.marked else " "
@@ -594,17 +577,15 @@ class GroupRuns(ListRows):
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """Run under the cursor."""
-        return self.parts[self.cursor].run if self.parts else None
+        return None if self.selected_row is None else self.selected_row.run
 
     @property
     def older_run(self) -> StoredRun | None:
         """Run before the one under the cursor."""
-        return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
+        return self.rows[self.cursor + 1].run if self.cursor + 1 < len(self.rows) else None
 
     def sort_runs(self, *run_ids: str) -> list[str]:
-        """Sort runs from old to new."""
-        newest_first = [part.run.run_id for part in self.parts]
+        newest_first = [part.run.run_id for part in self.rows]
         return sorted(run_ids, key=newest_first.index, reverse=True)
 
     def blocks(self) -> list[Block]:
@@ -612,7 +593,7 @@ class GroupRuns(ListRows):
         run = self.selected_run
         if run is None:
             return []
-        summary = self.parts[self.cursor].summary
+        summary = self.rows[self.cursor].summary
         took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
         counts, whole_counts = counts_text(summary), counts_text(run.summary)
         whole = "" if counts == whole_counts else f"; the whole run: {whole_counts}"
@@ -620,17 +601,13 @@ class GroupRuns(ListRows):
         facts = [("result", f"{counts}{whole}{took}"), ("command", run.command)]
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
-        blocks += [
-            Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
-            for name, text in facts
-            if text
-        ]
+        blocks += [Paragraph.from_fact(name, safe(redact(text)), indent=2) for name, text in facts if text]
         return [*blocks, *self._describe_means(run), *self._describe_criteria(run), *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
-        rates = [calculate_pass_rate(part.summary) for part in reversed(self.parts)]
-        times = [part.run.duration_seconds for part in reversed(self.parts)]
-        yield Paragraph.from_text(f"{plural(len(self.parts), 'run')}, old to new", Style.HEADING)
+        rates = [calculate_pass_rate(part.summary) for part in reversed(self.rows)]
+        times = [part.run.duration_seconds for part in reversed(self.rows)]
+        yield Paragraph.from_text(f"{plural(len(self.rows), 'run')}, old to new", Style.HEADING)
         yield Paragraph(
             (StyledText(sparkline(rates, highest=1.0), Style.KEY), StyledText("  pass rate", Style.MUTED)), indent=2
         )
@@ -649,7 +626,7 @@ class GroupRuns(ListRows):
                 " (95 % {} to {})".format(*(format_measured(name, bound) for bound in interval)) if interval else ""
             )
             text = f"{format_measured(name, mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
-            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
+            yield Paragraph.from_fact(safe_line(name), text, indent=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
         """Describe the criteria of its sets, without duplicates."""

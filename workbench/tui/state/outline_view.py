@@ -47,12 +47,10 @@ class OutlineView:
 
     @property
     def selected_index(self) -> int:
-        """The index of the selected row."""
         return self._selected
 
     @property
     def row(self) -> OutlineRow | None:
-        """The selected row."""
         return self.rows[self._selected] if self.rows else None
 
     def show(self, rows: Sequence[OutlineRow]) -> None:
@@ -146,7 +144,6 @@ class OutlineView:
             index += by
 
     def line(self, index: int, width: int) -> Line:  # noqa: ARG002  # the texts are wrapped for the width of `fit`
-        """Return one line of the screen."""
         number = bisect_right(self._starts, index) - 1
         lead, texts = self._lead(number), self._texts(number)
         text = texts[index - self._starts[number]]

@@ -16,6 +16,7 @@ from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.state.text_layout import (
     Block,
+    ItemRows,
     Line,
     ListRows,
     Paragraph,
@@ -129,12 +130,10 @@ class Problems(ListRows):
 
     @property
     def selected_problem(self) -> ListedProblem | None:
-        """Problem under the cursor."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     @property
     def selected_message(self) -> LoggedMessage | None:
-        """Message under the cursor."""
         index = self.cursor - len(self._rows) - 1
         return self._messages[index] if 0 <= index < len(self._messages) else None
 
@@ -170,14 +169,12 @@ class Problems(ListRows):
         )
 
     def set_problems_in_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
-        """Set the problems of an eval set."""
         listed = [_convert_set_problem(eval_set, target, problem) for problem in problems]
         if listed != self._by_set.get(eval_set, []):
             self._by_set[eval_set] = listed
             self._rebuild_rows()
 
     def keep_only_sets(self, eval_sets: Iterable[str]) -> None:
-        """Remove the problems of all other sets."""
         remaining = set(eval_sets)
         self._by_set = {name: listed for name, listed in self._by_set.items() if name in remaining}
         self._rebuild_rows()
@@ -195,7 +192,6 @@ class Problems(ListRows):
         )
 
     def clear_run_problems(self) -> None:
-        """Remove the problems of earlier runs."""
         self._set_source(ProblemSource.RUN, [])
 
     def drop_run_problems(self, paths: Collection[str]) -> None:
@@ -222,7 +218,6 @@ class Problems(ListRows):
         self.move_to(self.cursor + 1 if is_older else self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         if index == len(self._rows):
             return (StyledText(" messages, newest first", Style.HEADING),)
         if index > len(self._rows):
@@ -356,28 +351,19 @@ def _convert_set_problem(eval_set: str, target: str, problem: SetProblem) -> Lis
 
 
 @dataclass
-class RecoveryList(ListRows):
+class RecoveryList(ItemRows[FoundEdits]):
     """Recovered edits, newest first, with a cursor. `now` is the present time."""
 
-    found: Sequence[FoundEdits]
+    rows: Sequence[FoundEdits]
     now: datetime
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    @property
-    def selected_edits(self) -> FoundEdits | None:
-        """Edits under the cursor."""
-        return self.found[self.cursor] if self.found else None
 
     def remove_selected(self) -> None:
         """Remove the edits under the cursor after the user's decision."""
-        self.found = [*self.found[: self.cursor], *self.found[self.cursor + 1 :]]
+        self.rows = [*self.rows[: self.cursor], *self.rows[self.cursor + 1 :]]
         self.move_to(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
-        found = self.found[index]
+        found = self.rows[index]
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (
             StyledText(f" {written:%Y-%m-%d %H:%M}", Style.MUTED),
@@ -388,7 +374,7 @@ class RecoveryList(ListRows):
 
     def detail(self) -> tuple[Block, ...]:
         """Describe the selected edits."""
-        found = self.selected_edits
+        found = self.selected_row
         if found is None:
             return (Paragraph.from_text("No unsaved edits are left."),)
         if found.problem:

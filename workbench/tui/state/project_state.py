@@ -100,7 +100,7 @@ class AppliedEvents:
 
 @dataclass
 class ProjectState:
-    """Everything that the main screen shows. The screen changes it only through these methods."""
+    """Everything that the main screen shows."""
 
     find_key: Callable[[str], str]
     """Returns the first key of an action, by its id, as the user has set it."""
@@ -118,7 +118,9 @@ class ProjectState:
     is_plan_waiting: bool = False  # a plan is shown when the user leaves the field or dialog that they use now
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
-    results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
+    results_elsewhere: dict[JobKey, str] = field(
+        default_factory=dict
+    )  # by the runs they are from; the watch has not seen them yet
     events_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
     _project_shown_at: tuple[RowKey | None] | None = None  # the selected row, if the project is shown in its place
     _hidden_runs: list[RunProgress] = field(default_factory=list)  # active runs that the run line does not show
@@ -140,13 +142,11 @@ class ProjectState:
 
     @property
     def selected_key(self) -> RowKey | None:
-        """Key of the selected row."""
         row = self.browser.selected_row
         return row.key if row is not None else None
 
     @property
     def selected_case(self) -> CaseKey | None:
-        """Case under the cursor."""
         row = self.browser.selected_row
         return row.case if row is not None else None
 
@@ -186,7 +186,6 @@ class ProjectState:
 
     @property
     def has_agents(self) -> bool:
-        """True if an eval set has an agent."""
         return any(listed.target for listed in self.browser.file_sets)
 
     @property
@@ -231,8 +230,7 @@ class ProjectState:
             self.loaded_case = None
 
     def begin_run(self, run_id: str, *, total: int, now: float, why: str | None = None) -> RunProgress:
-        """Begin a run of `total` jobs; `add_jobs` adds them. `why` is the reason of a run of the watch, None for the
-        user's.
+        """Begin a run of `total` jobs, which the board is given then. `why` is the reason of a run of the watch.
 
         The run line shows its progress, unless the watch starts it during a run of the user: it then follows later.
         """
@@ -263,10 +261,6 @@ class ProjectState:
     def _find_active_runs(self) -> Iterator[RunProgress]:
         shown = () if self.progress is None else (self.progress,)
         return (each for each in (*self._hidden_runs, *shown) if each.ended is None)
-
-    def add_jobs(self, jobs: Iterable[JobKey], *, kept_below: int = 0) -> None:
-        """Add jobs to the active run. Outcomes of other repeats of their cases stay below this number."""
-        self.board.begin_jobs(jobs, kept_below=kept_below)
 
     def apply(
         self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, run_id: str = "", now: float
@@ -390,10 +384,6 @@ class ProjectState:
         place = repeats.index(subject.repeat) + by
         self.repeat = repeats[min(max(place, 0), len(repeats) - 1)]
 
-    def pin(self, pinned: PinnedResult) -> None:
-        """Show this session instead of the newest result."""
-        self.pinned = pinned
-
     def unpin(self) -> bool:
         """Show the newest result again. Return False if nothing was pinned."""
         was_pinned, self.pinned = self.pinned is not None, None
@@ -435,7 +425,6 @@ class ProjectState:
         return describe_target(row.target, facts, self.browser.list_sets(row.target), counts, stale=stale)
 
     def row_view(self, index: int) -> RowView:
-        """Make the view of one row of the browser."""
         importing = {target for progress in self._find_active_runs() for target in progress.importing}
         return make_row_view(self.browser, self.board, index, importing=importing)
 

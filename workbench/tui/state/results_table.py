@@ -35,8 +35,8 @@ from workbench.tui.state.case_status import (
 )
 from workbench.tui.state.finder import FinderPattern
 from workbench.tui.state.text_layout import (
+    ItemRows,
     Line,
-    ListRows,
     RankedPart,
     Style,
     StyledText,
@@ -108,7 +108,6 @@ class TableRow:
 
     @property
     def repeats(self) -> int:
-        """Number of repeats in the row."""
         return len(self.repeat_numbers)
 
 
@@ -418,7 +417,6 @@ class Scope:
 
     @property
     def title(self) -> str:
-        """Name of the scope, safe to show."""
         if self.target is None:
             return "everything"
         return safe_line(self.eval_set or self.target or "sets without an agent")
@@ -445,7 +443,7 @@ _LEAST_ID_WIDTH = 14
 _AROUND_NAME = 3  # blanks before and after the name
 
 
-class ResultTable(ListRows):
+class ResultTable(ItemRows[TableRow]):
     """Rows of a list, with a second cursor on a column."""
 
     def __init__(self) -> None:
@@ -461,7 +459,7 @@ class ResultTable(ListRows):
         self._metrics: dict[str, bool] = {}  # whether they decide
         self.all_columns: list[Column] = make_columns(self._metrics)
         self._matching_rows: list[TableRow] = []  # listed rows in file order
-        self._rows: list[TableRow] = []
+        self.rows: list[TableRow] = []  # listed rows in their order
         self._has_repeats = False
         self._has_model_calls = False
         self._has_live_samples = False
@@ -470,23 +468,10 @@ class ResultTable(ListRows):
         self._stale: Counter[CaseState] = Counter()  # of listed rows with stale verdicts
         self._statistics: dict[str, tuple[float | None, float | None]] = {}  # mean and deviation by column
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def rows(self) -> Sequence[TableRow]:
-        """Listed rows in their order."""
-        return self._rows
-
     @property
     def is_empty(self) -> bool:
         """True if there are no rows, even without a filter."""
         return not self._all
-
-    @property
-    def selected_row(self) -> TableRow | None:
-        """Row under the cursor."""
-        return self._rows[self.cursor] if self._rows else None
 
     @property
     def columns(self) -> list[Column]:
@@ -550,7 +535,6 @@ class ResultTable(ListRows):
         self._apply_order(selected)
 
     def move_column(self, by: int) -> None:
-        """Move the cursor to another column."""
         self.column = min(max(self.column + by, 0), len(self.columns) - 1)
 
     def sort(self) -> None:
@@ -580,7 +564,6 @@ class ResultTable(ListRows):
             self._offset += 1
 
     def format_titles(self, width: int) -> Line:
-        """Format the titles of the columns."""
         cells = []
         for index, column in self._find_visible_columns(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
@@ -589,8 +572,7 @@ class ResultTable(ListRows):
         return self._format_line(StyledText("case", Style.HEADING), cells, width=width)
 
     def line(self, index: int, width: int) -> Line:
-        """One row."""
-        row = self._rows[index]
+        row = self.rows[index]
         cells = [(column.cell(row), column.width) for _, column in self._find_visible_columns(width)]
         return self._format_line(
             StyledText(shorten(row.name, self._find_id_width(width) - _AROUND_NAME), Style.STRONG), cells, width=width
@@ -612,7 +594,7 @@ class ResultTable(ListRows):
 
     def format_title(self, name: str, note: StyledText, width: int) -> Line:
         """Format the line at the top: a name, a note, and the number of listed rows and of their states."""
-        rows = StyledText(f"   {plural(len(self._rows), 'row')}", Style.STRONG)
+        rows = StyledText(f"   {plural(len(self.rows), 'row')}", Style.STRONG)
         counts = make_count_parts(self._states, self._stale, width=width)
         title = [RankedPart(5, (StyledText(" results of"),)), RankedPart(2, (StyledText(f" {name}", Style.STRONG),))]
         return fit_parts([*title, RankedPart(4, (rows,)), *counts, RankedPart(1, (note,))], width)
@@ -626,11 +608,11 @@ class ResultTable(ListRows):
         """Sort the matching rows. The cursor stays on the row `selected`, else on one of its case, else at its
         index.
         """
-        self._rows = self._sort_rows(self._matching_rows)
+        self.rows = self._sort_rows(self._matching_rows)
         if selected is not None:
-            same = [index for index, row in enumerate(self._rows) if row.case is selected.case]
-            exact = (index for index in same if self._rows[index].repeat == selected.repeat)
-            nearest = same[0] if same else min(self.cursor, max(len(self._rows) - 1, 0))
+            same = [index for index, row in enumerate(self.rows) if row.case is selected.case]
+            exact = (index for index in same if self.rows[index].repeat == selected.repeat)
+            nearest = same[0] if same else min(self.cursor, max(len(self.rows) - 1, 0))
             self.cursor = next(exact, nearest)
 
     def _sort_rows(self, rows: list[TableRow]) -> list[TableRow]:
@@ -652,7 +634,7 @@ class ResultTable(ListRows):
         """Calculate mean and sample deviation of the listed rows, cached because there may be ten thousand."""
         if column.id not in self._statistics:
             number = column.number
-            values = [] if number is None else [one for row in self._rows if (one := number(row)) is not None]
+            values = [] if number is None else [one for row in self.rows if (one := number(row)) is not None]
             mean = sum(values) / len(values) if values else None
             distances = [] if mean is None else [value - mean for value in values]
             variance = sum(each * each for each in distances) / (len(values) - 1) if len(values) > 1 else nan

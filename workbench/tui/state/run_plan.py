@@ -101,7 +101,6 @@ class PlanSettings(ListRows):
             self._values[name] = next((step for step in reversed(offered) if step < value), value)
 
     def set_value(self, value: float) -> None:
-        """Set the selected setting to this value."""
         self._values[self.selected_setting[0]] = value
 
     def apply(self, options: RunOptions) -> RunOptions:
@@ -200,7 +199,6 @@ def _describe_judge(judge: JudgeCost) -> Iterator[Block]:
 
 
 def _format_limits(plan: Plan) -> str | None:
-    """Format the limits of calls to models."""
     limits = plan.limits
     calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
     money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"

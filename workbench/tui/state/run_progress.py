@@ -237,12 +237,10 @@ class RunJobs:
         return self._failures.sort_by_size()
 
     def find_slowest(self, count: int) -> Sequence[FinishedJob]:
-        """Find the slowest jobs, the slowest first."""
         ran = (job for job in self._order if job.seconds > 0 and not job.is_reused)
         return heapq.nlargest(count, ran, key=lambda job: job.seconds)
 
     def get_finished(self, key: JobKey) -> FinishedJob | None:
-        """Return a finished job; None if it has not finished."""
         return self._finished.get(key)
 
     def find_unfinished(self, cases: Collection[CaseKey]) -> Sequence[JobKey]:
@@ -250,7 +248,6 @@ class RunJobs:
         return [job for job in (*self.running, *self.waiting) if job.case in cases]
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Apply one event of the run."""
         if isinstance(event, CaseStarted):
             self._start(event, now=now)
         elif isinstance(event, CasePlaced):
@@ -267,7 +264,6 @@ class RunJobs:
             self.waiting.clear()
 
     def add_waiting(self, keys: Iterable[JobKey]) -> None:
-        """Add jobs that wait for their start."""
         self.waiting.update(dict.fromkeys(keys))
 
     def requeue(self, key: JobKey) -> None:
@@ -398,7 +394,6 @@ class RunProgress:
         return max(self.remaining - len(self.jobs.running), 0)
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Apply one event of the run."""
         self.jobs.apply(event, now=now)
         if isinstance(event, CaseFinished):
             self.last_finish = now
@@ -557,7 +552,6 @@ class RunRows(ListRows):
 
     @property
     def selected_failures(self) -> Sequence[JobKey]:
-        """Jobs of the selected group of failures."""
         entry = self._find_entry(self.cursor)[1]
         return tuple(entry.jobs) if isinstance(entry, FailureGroup) else ()
 
@@ -572,7 +566,6 @@ class RunRows(ListRows):
         return isinstance(self._find_entry(self.cursor)[1], _Waiting)
 
     def update(self, progress: RunProgress, *, now: float) -> None:
-        """Update the rows from the progress of a run."""
         self._now = now
         self._repeats = self._repeats or any(key.repeat for key in progress.jobs.running)
         self._sections = [section for section in _make_sections(progress) if section.entries]
@@ -582,7 +575,6 @@ class RunRows(ListRows):
         self._restore_cursor()
 
     def move(self, by: int) -> None:
-        """Move the cursor by a number of rows."""
         self.move_to(self.cursor + by)
 
     def move_to(self, index: int) -> None:
@@ -601,7 +593,6 @@ class RunRows(ListRows):
         return sum(len(section.entries) + 1 for section in self._sections)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         entry = self._find_entry(index)[1]
         if entry is None:
             return ()
@@ -636,7 +627,6 @@ class RunRows(ListRows):
         )
 
     def _find_entry(self, index: int) -> tuple[str, Entry | None]:
-        """Return the section and the row with this index."""
         for section in self._sections:
             if index == 0:
                 return section.name, _Heading(section.heading)
@@ -757,7 +747,6 @@ def _has_identity(entry: Entry, identity: Identity) -> bool:
 
 
 def _format_node(node: NodeJobs, width: int) -> Iterator[StyledText]:
-    """Format the counts of a node."""
     room = max(width - _FACTS_WIDTH - 5, _LEAST_TITLE)
     name = shorten(safe_line(node.name), room)
     yield StyledText("    " + name + " " * max(room - cell_len(name), 0))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
@@ -101,7 +102,6 @@ class JsonText:
         self.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """Return the lines for a width."""
         lines: list[Line] = []
         self._opened_by_line = []
         for row in self._rows():
@@ -353,7 +353,7 @@ _ANSWERED = {
     "model": "a model answered",
     "replayed": "a recorded call was replayed",
 }
-_LABEL = 12  # cells of the name of a fact
+_fact = partial(Paragraph.from_fact, column=12)  # cells of the name
 
 
 class SpanDetail:
@@ -370,7 +370,7 @@ class SpanDetail:
 
     def show(self, view: TraceView) -> bool:
         """Show the row at the cursor of the view. Return True if it is another row than before."""
-        row, tree = view.selection, view.tree
+        row, tree = view.selected_row, view.tree
         if row is self._row and tree is self._tree:
             return False
         same = _is_same(row, self._row)
@@ -382,7 +382,6 @@ class SpanDetail:
         return not same
 
     def choose(self, tab: DetailTab, view: TraceView) -> None:
-        """Open a tab."""
         self.tab = tab
         self._make(view)
 
@@ -402,7 +401,6 @@ class SpanDetail:
             self._json.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """Return the lines for a width."""
         if self.tab is DetailTab.GRAPH:
             return self._draw_graph(width)
         head = render_blocks(self._head, width=width, side_by_side=False)
@@ -581,7 +579,3 @@ def _usage(turn: TurnNode) -> Iterator[Block]:
         usage_texts = [f"{name} {count:,}" for name, count in usage if count is not None and name != "total"]
         if usage_texts:
             yield _fact("", " · ".join(usage_texts).replace("_", " "), Style.MUTED)
-
-
-def _fact(name: str, text: str, style: Style = Style.TEXT) -> Paragraph:
-    return Paragraph((StyledText(f"{name:<{_LABEL}}", Style.KEY), StyledText(text, style)), hang=_LABEL)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from itertools import chain
 from math import isnan
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, split_graphemes
 
@@ -96,6 +93,14 @@ class Paragraph:
     def from_text(cls, text: str, style: Style = Style.TEXT, *, indent: int = 0, hang: int = 0) -> Paragraph:
         """Make a paragraph of one style. `text` must be safe."""
         return cls((StyledText(text, style),), indent, hang)
+
+    @classmethod
+    def from_fact(
+        cls, name: str, text: str, style: Style = Style.TEXT, *, indent: int = 0, column: int = 0
+    ) -> Paragraph:
+        """Make a paragraph of a name and a text, which must be safe. With a `column`, the text begins at this cell."""
+        lead = StyledText(f"{name:<{column}}" if column else f"{name}  ", Style.KEY)
+        return cls((lead, StyledText(text, style)), indent, column or 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +250,7 @@ def cut_parts(line: Line, width: int) -> Line:
     shown: list[StyledText] = []
     left = width
     for part in parts:
-        length = sum(cell_len(piece.text) for piece in part)
+        length = measure_line(tuple(part))
         if length > left:
             is_cut = not shown or (length > _SHORT_PART and left >= _CUT_PART)
             return (*shown, *cut_line(tuple(part), left)) if is_cut else tuple(shown)
@@ -476,100 +481,6 @@ def _side_lines(block: SideBySide, side: Side, *, width: int, mark: str, style: 
     )
 
 
-# JSON as it is typed: the tokens of a line, and the brackets that belong together. A text never continues on the next
-# line, so each line has its own tokens. A call in one line has the same tokens.
-
-_TOKEN = re.compile(
-    r"""
-    (?P<text>"[^"\\]*(?:\\.[^"\\]*)*"? | '[^'\\]*(?:\\.[^'\\]*)*'?)
-    | (?P<bracket>[{}\[\]()])
-    | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)
-    | (?P<word>[^\W\d]\w*)
-    """,
-    re.VERBOSE,
-)
-_CONSTANTS = frozenset({"true", "false", "null", "True", "False", "None"})
-_OPENING = {"}": "{", "]": "[", ")": "("}
-_COLON = re.compile(r"\s*[:=]")
-
-Location = tuple[int, int]
-"""Line and column of a character, from 0."""
-
-
-class Token(NamedTuple):
-    """A part of a line of JSON. A bracket has the style TEXT."""
-
-    start: int
-    end: int
-    style: Style
-
-
-@lru_cache(2_000)  # lines: those of the longest typed text
-def split_json(line: str) -> tuple[Token, ...]:
-    """Return the keys, values and brackets of a line, valid or not. A text without an end ends with the line."""
-    tokens: list[Token] = []
-    for found in _TOKEN.finditer(line):
-        start, end = found.span()
-        match found.lastgroup:
-            case "text":
-                style = Style.KEY if _COLON.match(line, end) else Style.STRING
-            case "number":
-                style = Style.NUMBER
-            case "bracket":
-                style = Style.TEXT
-            case _ if found[0] in _CONSTANTS:
-                style = Style.CONSTANT
-            case _ if _COLON.match(line, end):
-                style = Style.KEY
-            case _:
-                continue
-        tokens.append(Token(start, end, style))
-    return tuple(tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Brackets:
-    """The brackets of a text: the counterpart of each, and those that have none."""
-
-    pairs: Mapping[Location, Location]
-    unbalanced: frozenset[Location]
-
-    def find_pair(self, cursor: Location) -> tuple[Location, ...]:
-        """Return the bracket at the cursor, or else that before it, and its counterpart; empty if there is none."""
-        line, column = cursor
-        places = ((line, column), (line, column - 1))
-        return next(((place, self.pairs[place]) for place in places if place in self.pairs), ())
-
-
-def match_brackets(lines: Iterable[str]) -> Brackets:
-    """Match the brackets of a text. Brackets in quoted texts do not count."""
-    pairs: dict[Location, Location] = {}
-    unbalanced: set[Location] = set()
-    waiting: list[tuple[str, Location]] = []
-    counts: Counter[str] = Counter()  # of the waiting brackets
-    for number, line in enumerate(lines):
-        for start, _, style in split_json(line):
-            bracket, place = line[start], (number, start)
-            if style is not Style.TEXT:
-                continue
-            opening = _OPENING.get(bracket)
-            if opening is None:
-                waiting.append((bracket, place))
-                counts[bracket] += 1
-                continue
-            if not counts[opening]:
-                unbalanced.add(place)
-                continue
-            while True:  # brackets inside the pair that have no end
-                other, start_place = waiting.pop()
-                counts[other] -= 1
-                if other == opening:
-                    break
-                unbalanced.add(start_place)
-            pairs[place], pairs[start_place] = start_place, place
-    return Brackets(pairs, frozenset(unbalanced.union(place for _, place in waiting)))
-
-
 # Charts of characters.
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -693,11 +604,33 @@ class ListRows(CursorRows):
         return ()
 
 
-class MarkedRows(ListRows):
+Row = TypeVar("Row")
+
+
+class ItemRows(ListRows, Generic[Row]):
+    """Rows of a list, each for one of the items `rows`."""
+
+    rows: Sequence[Row]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def selected_row(self) -> Row | None:
+        """Item under the cursor; None if there are no rows."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+
+class MarkedRows(ItemRows[Row]):
     """Rows that the user marks, for example those to save."""
 
     def __init__(self, marked: Iterable[int] = ()) -> None:
         self.marked = set(marked)
+
+    @property
+    def marked_rows(self) -> Sequence[Row]:
+        """The marked items, in their order."""
+        return [self.rows[index] for index in sorted(self.marked)]
 
     @abstractmethod
     def header_line(self) -> Line:
@@ -735,7 +668,6 @@ class KeyHint:
 
     @property
     def width(self) -> int:
-        """The width in cells."""
         return cell_len(self.key) + 1 + cell_len(self.what)
 
 
@@ -752,7 +684,6 @@ def fit_hints(hints: Sequence[KeyHint], last: Sequence[KeyHint], *, width: int) 
 
 
 def make_hint_line(hints: Sequence[KeyHint]) -> Line:
-    """Make the line of the hints."""
     pieces = [StyledText(" ")]
     for hint in hints:
         pieces += [StyledText(hint.key, Style.KEY), StyledText(f" {hint.what}{' ' * _BETWEEN}")]

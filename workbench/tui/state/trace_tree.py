@@ -126,7 +126,6 @@ class TurnNode:
 
     @property
     def key(self) -> SpanKey:
-        """The key of the row of the turn."""
         return SpanKey(self.index)
 
     @property

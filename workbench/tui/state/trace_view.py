@@ -19,8 +19,8 @@ from workbench.tui.state.case_status import REPLAYED
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
+    ItemRows,
     Line,
-    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -254,7 +254,7 @@ _KINDS: tuple[SpanKind | None, ...] = (
 )
 
 
-class TraceView(ListRows):
+class TraceView(ItemRows[TraceRow]):
     """The rows of the trace of one session. A source for a row list."""
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ class TraceView(ListRows):
         self.messages = Messages((), ())
         self._links: Mapping[SpanKey, str] = {}
         self._folded: set[SpanKey] = set()
-        self._rows: list[TraceRow] = []
+        self.rows: list[TraceRow] = []
         self._places: dict[SpanKey, int] = {}
 
     def show(
@@ -275,7 +275,7 @@ class TraceView(ListRows):
     ) -> None:
         """Show the known steps of a session. `prompts` are the user messages of the case; `is_live`: it is running."""
         self.is_live = is_live
-        selected = self.selection
+        selected = self.selected_row
         path = [] if selected is None else _keys_above(selected)
         self.tree = TraceTree(spans, turns)
         self.messages = Messages(self.tree.turns, prompts)
@@ -285,20 +285,12 @@ class TraceView(ListRows):
     def forget(self) -> None:
         """Reset folds and cursor before another session is shown."""
         self._folded.clear()
-        self._rows, self._places, self.cursor = [], {}, 0
+        self.rows, self._places, self.cursor = [], {}, 0
 
     # The listed rows.
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def row(self, index: int) -> TraceRow:
-        """Return the row at an index."""
-        return self._rows[index]
-
     def line(self, index: int, width: int) -> Line:
-        """Draw one row."""
-        row = self._rows[index]
+        row = self.rows[index]
         columns = TraceColumns.divide(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded
         if isinstance(row, TurnNode):
@@ -313,11 +305,6 @@ class TraceView(ListRows):
             slowest=row is self.tree.slowest,
             axis=self._axis(row.key.turn, columns.bar),
         )
-
-    @property
-    def selection(self) -> TraceRow | None:
-        """The row at the cursor."""
-        return self._rows[self.cursor] if self._rows else None
 
     @property
     def is_filtered(self) -> bool:
@@ -360,23 +347,23 @@ class TraceView(ListRows):
 
     def match_here(self) -> Match | None:
         """Return the first match in the selected span."""
-        if self.search is None or self.selection is None:
+        if self.search is None or self.selected_row is None:
             return None
-        key = self.selection.key
+        key = self.selected_row.key
         return next((match for match in self.search.matches if match.key == key), None)
 
     # Folding and filtering.
 
     def toggle(self) -> None:
         """Fold or unfold the selected row."""
-        row = self.selection
+        row = self.selected_row
         if row is not None and _has_below(row):
             self._folded ^= {row.key}
             self._list([row.key])
 
     def fold(self) -> None:
         """Fold the selected row. If it is folded or has no children, go to its parent."""
-        row = self.selection
+        row = self.selected_row
         if row is None:
             return
         if _has_below(row) and row.key not in self._folded and not (self.is_filtered and isinstance(row, SpanNode)):
@@ -389,7 +376,7 @@ class TraceView(ListRows):
 
     def unfold(self) -> None:
         """Unfold the selected row. If it is unfolded, go to its first child."""
-        row = self.selection
+        row = self.selected_row
         if row is None or not _has_below(row):
             return
         if row.key in self._folded:
@@ -450,7 +437,7 @@ class TraceView(ListRows):
     def axis_line(self, width: int) -> Line:
         """Draw the times above the bars, of the turn at the cursor or of the session."""
         columns = TraceColumns.divide(width, tokens_known=self.tree.tokens is not None)
-        turn = self.selection.key.turn if self.selection is not None else 0
+        turn = self.selected_row.key.turn if self.selected_row is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
         head = f"{'time':>{columns.time - 1}} " if columns.time else ""
@@ -464,7 +451,7 @@ class TraceView(ListRows):
 
     def message_line(self) -> Line:
         """Draw the messages of the turn at the cursor. The message of the selected row is highlighted."""
-        row = self.selection
+        row = self.selected_row
         return () if row is None else self.messages.line(row.key.turn, is_answer=self._is_answer(row))
 
     def _choices(self) -> list[StyledText]:
@@ -476,7 +463,7 @@ class TraceView(ListRows):
             parts.append(StyledText(f" · only {KIND_NAMES[self.kind]}s", Style.WARNING))
         if self.search is not None:
             keys = list(dict.fromkeys(match.key for match in self.search.matches))
-            here = self.selection.key if self.selection is not None else None
+            here = self.selected_row.key if self.selected_row is not None else None
             place = f"{keys.index(here) + 1} of " if here in keys else ""
             more = "" if self.search.is_done else " so far"
             text = safe_line(self.search.text, width=30)
@@ -498,14 +485,14 @@ class TraceView(ListRows):
         return None if start is None or end is None else Axis(start, end, width)
 
     def _path_here(self) -> list[SpanKey]:
-        return [] if self.selection is None else _keys_above(self.selection)
+        return [] if self.selected_row is None else _keys_above(self.selected_row)
 
     def _go_around(self, keys: Sequence[SpanKey], step: int) -> bool:
         """Go to the nearest of these spans in one direction, cyclically."""
         if not keys:
             return False
         order = {node.key: place for place, node in enumerate(self.tree.ordered)}
-        row = self.selection
+        row = self.selected_row
         if row is None:
             here = -1.0
         elif isinstance(row, TurnNode):
@@ -524,12 +511,12 @@ class TraceView(ListRows):
 
     def _list(self, prefer: Sequence[SpanKey]) -> None:
         """List the rows again. The cursor goes to the first listed key of `prefer`, else it stays."""
-        self._rows = []
+        self.rows = []
         for turn in self.tree.turns:
-            self._rows.append(turn)
+            self.rows.append(turn)
             if turn.key not in self._folded:
                 self._list_spans(turn)
-        self._places = {row.key: place for place, row in enumerate(self._rows)}
+        self._places = {row.key: place for place, row in enumerate(self.rows)}
         self.move_to(next((self._places[key] for key in prefer if key in self._places), self.cursor))
 
     def _list_spans(self, turn: TurnNode) -> None:
@@ -538,10 +525,10 @@ class TraceView(ListRows):
             node = waiting.pop()
             if self.is_filtered:
                 if self._lists(node):
-                    self._rows.append(node)
+                    self.rows.append(node)
                 waiting += reversed(node.children)
             else:
-                self._rows.append(node)
+                self.rows.append(node)
                 if node.key not in self._folded:
                     waiting += reversed(node.children)
 

@@ -31,11 +31,12 @@ from workbench.tui.state.case_status import (
 )
 from workbench.tui.state.problem_list import Problems
 from workbench.tui.state.text_layout import (
+    ItemRows,
     Line,
-    ListRows,
     Style,
     StyledText,
     cut_line,
+    measure_line,
     plural,
     safe_line,
 )
@@ -212,7 +213,6 @@ class WatchState:
 
     @property
     def stale(self) -> int:
-        """The number of stale jobs."""
         return len(self._stale)
 
     def start(self) -> None:
@@ -220,11 +220,9 @@ class WatchState:
         self.mode, self.failure, self.scan_reason, self._reused = WatchMode.STARTING, "", "", 0
 
     def pause(self) -> None:
-        """Note that the user paused the watch."""
         self.mode, self._reused = WatchMode.PAUSED, 0
 
     def resume(self) -> None:
-        """Note that the user resumed the watch."""
         self.mode, self.pending = WatchMode.ON, ()
 
     def end(self, failure: str = "") -> None:
@@ -422,41 +420,34 @@ class WatchEntry:
     identity: tuple[object, ...] = ()
 
 
-class WatchRows(ListRows):
+class WatchRows(ItemRows[WatchEntry]):
     """Rows for a list. The cursor stays on its row while rows are added; at the top it stays at the top."""
 
     def __init__(self, find_key: Callable[[str], str]) -> None:
         self._find_key = find_key
-        self._entries: list[WatchEntry] = []
+        self.rows: list[WatchEntry] = []
         self._is_moved = False  # away from the top
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     @property
     def selected_case(self) -> CaseKey | None:
-        """The case of the row under the cursor."""
-        entry = self._selected_entry
+        entry = self.selected_row
         return entry.job.case if entry is not None and entry.job is not None else None
 
     @property
     def selected_broken(self) -> SourceBroken | None:
         """The source file of the row under the cursor, if it does not compile."""
-        return self._selected_entry.broken if self._selected_entry is not None else None
+        return self.selected_row.broken if self.selected_row is not None else None
 
     @property
     def text(self) -> str:
-        """All rows, to copy."""
-        return "\n".join("".join(piece.text for piece in (*each.line, *each.right)).strip() for each in self._entries)
+        return "\n".join("".join(piece.text for piece in (*each.line, *each.right)).strip() for each in self.rows)
 
     def show(self, watch: WatchState, board: StatusBoard) -> None:
-        """Show the present rows."""
-        selected = self._selected_entry
-        self._entries = list(_entries(watch, board, self._find_key))
+        selected = self.selected_row
+        self.rows = list(_entries(watch, board, self._find_key))
         super().move_to(self._find_index(selected) if self._is_moved else 0)
 
     def move(self, by: int) -> None:
-        """Move the cursor by this many rows."""
         super().move(by)
         self._note_position()
 
@@ -466,19 +457,14 @@ class WatchRows(ListRows):
         self._note_position()
 
     def line(self, index: int, width: int) -> Line:
-        """Draw a row."""
-        entry = self._entries[index]
+        entry = self.rows[index]
         right = entry.right if width >= _WIDE else entry.short or entry.right
         if not right:
             return cut_line(entry.line, width)
-        taken = sum(cell_len(piece.text) for piece in right)
-        left = cut_line(entry.line, max(width - taken - 2, 10))
-        gap = max(width - taken - 1 - sum(cell_len(piece.text) for piece in left), 1)
-        return cut_line((*left, StyledText(" " * gap), *right), width)
-
-    @property
-    def _selected_entry(self) -> WatchEntry | None:
-        return self._entries[self.cursor] if self._entries else None
+        room = width - measure_line(right) - 1
+        left = cut_line(entry.line, max(room - 1, 10))
+        gap = StyledText(" " * max(room - measure_line(left), 1))
+        return cut_line((*left, gap, *right), width)
 
     def _note_position(self) -> None:
         first = self._find_row(0, onward=1, otherwise=0)
@@ -487,11 +473,10 @@ class WatchRows(ListRows):
     def _find_index(self, entry: WatchEntry | None) -> int:
         if entry is None:
             return 0
-        return next((i for i, each in enumerate(self._entries) if each.identity == entry.identity), self.cursor)
+        return next((i for i, each in enumerate(self.rows) if each.identity == entry.identity), self.cursor)
 
     def can_select(self, index: int) -> bool:
-        """Return False for a separator."""
-        return bool(self._entries[index].identity)
+        return bool(self.rows[index].identity)
 
 
 def draw_status(watch: WatchState) -> Line:

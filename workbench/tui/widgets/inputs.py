@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style as RichStyle
@@ -26,10 +29,8 @@ from workbench.tui.state.editor_state import Draft, TextForm
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     Style,
-    match_brackets,
     safe,
     safe_line,
-    split_json,
     wrap,
 )
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StyledScreen
@@ -51,7 +52,6 @@ class FindInput(KeyHolder, Input):
         """The user looks for nothing any more."""
 
     def action_leave(self) -> None:
-        """Post that the search ended."""
         self.post_message(self.Left())
 
 
@@ -72,7 +72,6 @@ class FilterInput(FindInput):
         self._follow = follow
 
     def watch_value(self, value: str) -> None:
-        """List what matches the new text."""
         self._follow(value)
 
     def allow_focus(self) -> bool:
@@ -81,16 +80,13 @@ class FilterInput(FindInput):
         return super().allow_focus() and not is_hidden
 
     def action_leave(self) -> None:
-        """Clear the filter and leave the input."""
         self.value = ""
         super().action_leave()
 
     def action_move(self, by: int) -> None:
-        """Post that the user moves by rows."""
         self.post_message(self.Moved(by=by))
 
     def action_page(self, pages: int) -> None:
-        """Post that the user moves by pages."""
         self.post_message(self.Moved(pages=pages))
 
 
@@ -108,7 +104,6 @@ class FilterLine(Vertical):
         self._help = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the name, the input and the help."""
         with Horizontal():
             yield Label("filter:", markup=False)
             yield FilterInput(self._placeholder, self._follow)
@@ -120,12 +115,10 @@ class FilterLine(Vertical):
         return self.query_one(FilterInput).value
 
     def open(self) -> None:
-        """Show and focus the input."""
         self.display = True
         self.query_one(FilterInput).focus()
 
     def write(self, text: str) -> None:
-        """Replace the text of the filter."""
         self.display = bool(text)
         field = self.query_one(FilterInput)
         field.value, field.cursor_position = text, len(text)
@@ -202,7 +195,6 @@ class Filtering(Widget):
         owner.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.query_one(FilterLine).open()
 
     def begin_filter(self, event: events.Key) -> bool:
@@ -242,9 +234,102 @@ class Filtering(Widget):
         self.focus_rows()
 
 
+# JSON as it is typed: the tokens of a line, and the brackets that belong together. A text never continues on the next
+# line, so each line has its own tokens. A call in one line has the same tokens.
+
+_TOKEN = re.compile(
+    r"""
+    (?P<text>"[^"\\]*(?:\\.[^"\\]*)*"? | '[^'\\]*(?:\\.[^'\\]*)*'?)
+    | (?P<bracket>[{}\[\]()])
+    | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\w)
+    | (?P<word>[^\W\d]\w*)
+    """,
+    re.VERBOSE,
+)
+_CONSTANTS = frozenset({"true", "false", "null", "True", "False", "None"})
+_OPENING = {"}": "{", "]": "[", ")": "("}
+_COLON = re.compile(r"\s*[:=]")
+
+Location = tuple[int, int]
+"""Line and column of a character, from 0."""
+
+
+class Token(NamedTuple):
+    """A part of a line of JSON. A bracket has the style TEXT."""
+
+    start: int
+    end: int
+    style: Style
+
+
+@lru_cache(2_000)  # lines: those of the longest typed text
+def split_json(line: str) -> tuple[Token, ...]:
+    """Return the keys, values and brackets of a line, valid or not. A text without an end ends with the line."""
+    tokens: list[Token] = []
+    for found in _TOKEN.finditer(line):
+        start, end = found.span()
+        match found.lastgroup:
+            case "text":
+                style = Style.KEY if _COLON.match(line, end) else Style.STRING
+            case "number":
+                style = Style.NUMBER
+            case "bracket":
+                style = Style.TEXT
+            case _ if found[0] in _CONSTANTS:
+                style = Style.CONSTANT
+            case _ if _COLON.match(line, end):
+                style = Style.KEY
+            case _:
+                continue
+        tokens.append(Token(start, end, style))
+    return tuple(tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """The brackets of a text: the counterpart of each, and those that have none."""
+
+    pairs: Mapping[Location, Location]
+    unbalanced: frozenset[Location]
+
+    def find_pair(self, cursor: Location) -> tuple[Location, ...]:
+        """Return the bracket at the cursor, or else that before it, and its counterpart; empty if there is none."""
+        line, column = cursor
+        places = ((line, column), (line, column - 1))
+        return next(((place, self.pairs[place]) for place in places if place in self.pairs), ())
+
+
+def match_brackets(lines: Iterable[str]) -> Brackets:
+    """Match the brackets of a text. Brackets in quoted texts do not count."""
+    pairs: dict[Location, Location] = {}
+    unbalanced: set[Location] = set()
+    waiting: list[tuple[str, Location]] = []
+    counts: Counter[str] = Counter()  # of the waiting brackets
+    for number, line in enumerate(lines):
+        for start, _, style in split_json(line):
+            bracket, place = line[start], (number, start)
+            if style is not Style.TEXT:
+                continue
+            opening = _OPENING.get(bracket)
+            if opening is None:
+                waiting.append((bracket, place))
+                counts[bracket] += 1
+                continue
+            if not counts[opening]:
+                unbalanced.add(place)
+                continue
+            while True:  # brackets inside the pair that have no end
+                other, start_place = waiting.pop()
+                counts[other] -= 1
+                if other == opening:
+                    break
+                unbalanced.add(start_place)
+            pairs[place], pairs[start_place] = start_place, place
+    return Brackets(pairs, frozenset(unbalanced.union(place for _, place in waiting)))
+
+
 # The text field of the editor and its keys.
 
-_JSON_STYLES = (Style.KEY, Style.STRING, Style.NUMBER, Style.CONSTANT, Style.MATCH, Style.ERROR)
 _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
@@ -344,31 +429,24 @@ class TypedText(KeyHolder, TextArea):
         return active is not None and active.node is self
 
     def action_apply(self) -> None:
-        """Apply the value to the case."""
         self.post_message(self.ApplyWanted())
 
     def action_new_line(self) -> None:
-        """Insert a line break in place of the selection."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_apply_and_save(self) -> None:
-        """Apply the value to the case and save the set."""
         self.post_message(self.ApplyWanted(then_save=True))
 
     def action_next_form(self) -> None:
-        """Change the type of the value."""
         self.post_message(self.Commanded("form"))
 
     def action_original(self) -> None:
-        """Restore the original text."""
         self.post_message(self.Commanded("original"))
 
     def action_external(self) -> None:
-        """Continue in the user's own editor."""
         self.post_message(self.Commanded("external"))
 
     def action_leave(self) -> None:
-        """Return to the rows."""
         self.post_message(self.Commanded("leave"))
 
 
@@ -400,13 +478,11 @@ class EditorBox(Vertical):
         text: str
 
     def compose(self) -> ComposeResult:
-        """Title, text field, error message."""
         yield Static(id="editor-title")
         yield TypedText(id="editor-text")
         yield Static(id="editor-notes")
 
     def show(self, draft: Draft) -> None:
-        """Show a draft for editing."""
         self._least_lines = 1 if draft.is_one_line else _LEAST_LINES
         is_call = draft.slot.input is ValueInput.CALL
         keys = "   tab completes, enter applies" if is_call else "   enter applies"
@@ -510,12 +586,10 @@ class EditorBox(Vertical):
         ]
 
     def focus_text(self) -> None:
-        """Put the focus on the text field."""
         self.query_one(TypedText).focus()
 
     @property
     def text(self) -> str:
-        """The typed text."""
         return self.query_one(TypedText).text
 
     def on_resize(self) -> None:

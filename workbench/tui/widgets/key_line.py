@@ -85,7 +85,6 @@ class KeyLine(Widget):
         self._update_hints()
 
     def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
-        """Return the width of all keys."""
         return measure_line(self._message) + sum(hint.width + 2 for hint in self._hints) + 1
 
     def show_message(self, text: str, severity: Severity) -> None:
@@ -111,12 +110,10 @@ class KeyLine(Widget):
         self.refresh(layout=self.styles.is_auto_width)
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line."""
         line = (*self._shown_message, *make_hint_line(self._visible_hints)) if y == 0 else ()
         return make_strip(self, line, width=self.size.width)
 
     async def on_click(self, event: events.Click) -> None:
-        """Perform the action of the key."""
         index = find_hint(self._visible_hints, event.x - measure_line(self._shown_message))
         if index is None:
             return
@@ -239,13 +236,11 @@ class StatusLine(Widget):
         self._line: Line = ()
 
     def show(self, line: Line) -> None:
-        """Replace the line."""
         if line != self._line:
             self._line = line
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line."""
         width = self.size.width
         return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
 
@@ -274,13 +269,11 @@ class TabBar(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line."""
         labels = enumerate(self.list_labels() if y == 0 else ())
         line = tuple(StyledText(label, Style.TAB if i == self.open_index else Style.MUTED) for i, label in labels)
         return make_strip(self, line, width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the tab under the mouse."""
         end = 0
         for index, label in enumerate(self.list_labels()[: len(self._names)]):
             end += len(label)

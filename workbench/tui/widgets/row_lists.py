@@ -71,6 +71,11 @@ class DrawnView(KeyHolder, ScrollView, Generic[Key], can_focus=True, inherit_bin
             self._base = self.rich_style
         return self._base
 
+    @property
+    def page_size(self) -> int:
+        """Lines by which a page moves the cursor."""
+        return max(self.scrollable_content_region.height - 1, 1)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line; reuse the strip of a line with the same key."""
         key = self._keys[y] = self._make_key(y, self.scrollable_content_region.width)
@@ -186,7 +191,6 @@ class StyledScreen(KeyHolder, Screen[Result]):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
-        """Forget the earlier styles."""
         super().notify_style_update()
         self._text_styles.clear()
 
@@ -248,7 +252,6 @@ class NoRows:
         return 0
 
     def line(self, index: int, width: int) -> Line:  # noqa: ARG002
-        """Return an empty line."""
         return ()
 
 
@@ -292,7 +295,6 @@ class RowList(DrawnView[_RowKey]):
         by: int
 
         def steer(self, rows: CursorRows) -> None:
-            """Move the cursor by these rows."""
             rows.move(self.by)
 
     @dataclass
@@ -302,7 +304,6 @@ class RowList(DrawnView[_RowKey]):
         index: int
 
         def steer(self, rows: CursorRows) -> None:
-            """Put the cursor on this row."""
             rows.move_to(self.index)
 
     @dataclass
@@ -315,18 +316,12 @@ class RowList(DrawnView[_RowKey]):
 
     @property
     def source(self) -> RowSource:
-        """Rows of the list."""
         return self._source
 
     @property
     def shows_focus(self) -> bool:
         """True if the cursor is drawn as that of the focused widget."""
         return self.has_focus
-
-    @property
-    def page_size(self) -> int:
-        """Rows by which a page moves the cursor."""
-        return max(self.scrollable_content_region.height - 1, 1)
 
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source`, with the cursor visible."""
@@ -351,27 +346,24 @@ class RowList(DrawnView[_RowKey]):
         return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def on_resize(self) -> None:
-        """Redraw the rows for the new size."""
         self.show(self._source)
 
     def action_move(self, by: int) -> None:
-        """Post that the user moved the cursor."""
         self.post_message(self.Moved(self, by))
 
     def action_page(self, pages: int) -> None:
-        """Post that the user moved the cursor by pages."""
-        self.post_message(self.Moved(self, pages * self.page_size))
+        self.action_move(pages * self.page_size)
 
     def action_first(self) -> None:
-        """Post that the user chose the first row."""
-        self.post_message(self.WentTo(self, 0))
+        self._go_to(0)
 
     def action_last(self) -> None:
-        """Post that the user chose the last row."""
-        self.post_message(self.WentTo(self, len(self._source) - 1))
+        self._go_to(len(self._source) - 1)
+
+    def _go_to(self, index: int) -> None:
+        self.post_message(self.WentTo(self, index))
 
     def action_enter(self) -> None:
-        """Post that the user opened the selected row."""
         self.post_message(self.Entered(self))
 
     def find_index(self, event: events.MouseEvent) -> int | None:
@@ -500,20 +492,10 @@ class CaseList(RowList):
         return frozenset(row.case for row in rows if row.case is not None)
 
     def action_move(self, by: int) -> None:
-        """Move by a number of rows."""
         self._go(self.source.cursor + by)
 
-    def action_page(self, pages: int) -> None:
-        """Move by pages."""
-        self._go(self.source.cursor + pages * self.page_size)
-
-    def action_first(self) -> None:
-        """Go to the first row."""
-        self._go(0)
-
-    def action_last(self) -> None:
-        """Go to the last row."""
-        self._go(len(self.source) - 1)
+    def _go_to(self, index: int) -> None:
+        self._go(index)
 
     def on_click(self, event: events.Click) -> None:
         """Fold or unfold a row by a click on its symbol; mark it by a click with ctrl."""
@@ -537,14 +519,12 @@ class _BrowserRows:
 
     @property
     def cursor(self) -> int:
-        """The index of the selected row."""
         return self.state.browser.cursor
 
     def __len__(self) -> int:
         return len(self.state.browser.rows)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
         return format_row(self.state.row_view(index), width)
 
 
@@ -608,7 +588,6 @@ class LinesView(DrawnView[_LineKey]):
         scroll_to_line(self, index)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line."""
         number = y + self.scroll_offset.y
         return self._with_selection(super().render_line(y), number).apply_offsets(0, number)
 
@@ -633,7 +612,6 @@ class LinesView(DrawnView[_LineKey]):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Lay out again for the new width."""
         self._refresh_lines()
 
     def _refresh_lines(self) -> None:
@@ -723,7 +701,6 @@ class RowsAndText(Vertical):
         self._stands_in = False  # whether the text has the focus because there is no list
 
     def compose(self) -> ComposeResult:
-        """Yield the list and the text."""
         yield RowList()
         yield LinesView()
 
@@ -772,7 +749,6 @@ class RowsAndText(Vertical):
 
     @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor of the rows."""
         message.stop()
         if self._rows is not None:
             message.steer(self._rows)

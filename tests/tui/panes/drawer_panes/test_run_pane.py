@@ -185,13 +185,13 @@ async def test_a_case_can_be_stopped_as_soon_as_it_is_shown_as_waiting(
     async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("G")
-        expect = screen.state.add_jobs
+        expect = screen.state.board.begin_jobs
 
         def expect_and_stop(jobs: Sequence[JobKey]) -> None:
             expect(jobs)
             asyncio.get_running_loop().call_soon(main_screen(screen.app).action_cancel_case)
 
-        monkeypatch.setattr(screen.state, "add_jobs", expect_and_stop)
+        monkeypatch.setattr(screen.state.board, "begin_jobs", expect_and_stop)
         await screen.press("R")
 
         await screen.until("- talk", "○ quick")

@@ -55,13 +55,13 @@ def test_charts_have_the_requested_width_and_mark_the_threshold() -> None:
 def test_decisive_metrics_come_first_and_the_cursor_skips_headings() -> None:
     scores = CaseScores(result("a", metric("latency", 0.1, None), metric("m", 1.0)), ())
 
-    assert scores.selected_metric is not None and scores.selected_metric.name == "m"
+    assert scores.selected_row is not None and scores.selected_row.name == "m"
     scores.move(1)
-    assert scores.selected_metric.name == "latency"
+    assert scores.selected_row.name == "latency"
     scores.move(-1)
-    assert scores.selected_metric.name == "m"
+    assert scores.selected_row.name == "m"
     scores.move_to(99)
-    assert scores.selected_metric.name == "latency"
+    assert scores.selected_row.name == "latency"
 
 
 @pytest.mark.parametrize("width", [20, 45, 60, 90, 150])

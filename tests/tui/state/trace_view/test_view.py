@@ -113,9 +113,9 @@ def test_a_folded_row_counts_its_hidden_steps_and_errors() -> None:
 
     view.unfold()
     view.unfold()
-    assert view.selection is not None and view.selection.key == SpanKey(0, "ask")
+    assert view.selected_row is not None and view.selected_row.key == SpanKey(0, "ask")
     view.fold()
-    assert view.selection.key == SpanKey(0, "root")
+    assert view.selected_row.key == SpanKey(0, "root")
     view.fold_all()
     assert list_names(view) == ["turn 1", "turn 2"]
     view.unfold_all()
@@ -129,30 +129,30 @@ def test_new_steps_change_neither_the_cursor_nor_the_folds() -> None:
     spans = make_light_spans()
     view = make_view(spans[3:5])
     view.move_to(2)
-    assert view.selection is not None and view.selection.key == SpanKey(0, "tell")
+    assert view.selected_row is not None and view.selected_row.key == SpanKey(0, "tell")
 
     view.show(spans, (), ())
 
-    assert view.selection.key == SpanKey(0, "tell")
+    assert view.selected_row.key == SpanKey(0, "tell")
     view.select_span(SpanKey(0, "root"))
     view.fold()
     view.show([*spans, span("new", "root", at=(0.1, 0.2))], (), ())
-    assert view.selection.key == SpanKey(0, "root") and "new" not in list_names(view)
+    assert view.selected_row.key == SpanKey(0, "root") and "new" not in list_names(view)
 
 
 def test_a_jump_to_an_error_or_the_slowest_step_unfolds_it_and_wraps() -> None:
     view = make_view(make_light_spans())
     view.fold_all()
 
-    assert view.go_to_error(1) and view.selection is not None
-    assert view.selection.key == SpanKey(1, "again")
+    assert view.go_to_error(1) and view.selected_row is not None
+    assert view.selected_row.key == SpanKey(1, "again")
     view.go_to_error(1)
-    assert view.selection.key == SpanKey(1, "lost")
+    assert view.selected_row.key == SpanKey(1, "lost")
     view.go_to_error(1)
-    assert view.selection.key == SpanKey(1, "again")
+    assert view.selected_row.key == SpanKey(1, "again")
     view.go_to_error(-1)
-    assert view.selection.key == SpanKey(1, "lost")
-    assert view.go_to_slowest() and view.selection.key == SpanKey(1, "again")
+    assert view.selected_row.key == SpanKey(1, "lost")
+    assert view.go_to_slowest() and view.selected_row.key == SpanKey(1, "again")
     assert not make_view(make_light_spans()[:1]).go_to_slowest()
     assert not make_view(make_light_spans()[:1]).go_to_error(1)
 
@@ -229,8 +229,8 @@ def test_next_and_previous_match_wrap_around_the_ends() -> None:
     order = []
     for step in (1, 1, 1, -1):
         assert view.go_to_match(step) is not None
-        assert view.selection is not None
-        order.append(view.selection.key.id)
+        assert view.selected_row is not None
+        order.append(view.selected_row.key.id)
     assert order == ["ask", "again", "ask", "again"]
     assert "2 of 2 steps" in join_text(view.summary())
     find(view, "nowhere")
@@ -267,5 +267,5 @@ def test_an_empty_view_can_be_moved_in_folded_and_searched() -> None:
     view.unfold()
     view.toggle()
     view.fold_all()
-    assert (len(view), view.selection, view.go_to_match(1)) == (0, None, None)
+    assert (len(view), view.selected_row, view.go_to_match(1)) == (0, None, None)
     assert join_text(view.message_line()) == ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.report.bisect_report import BisectReport, BisectStep, Commit, CommitOutcome, Suspect
-from workbench.tui.dialogs.cause_screens import BisectScreen
+from workbench.tui.dialogs.results_screen import BisectScreen
 
 Open = Callable[..., Any]
 

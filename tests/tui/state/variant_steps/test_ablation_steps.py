@@ -11,10 +11,10 @@ from tests.tui.state.spans import join
 from workbench.engine.ablation import Ablated, AblationExecutions, BlockEffect, Effect, InstructionBlock
 from workbench.engine.case_variants import Variant
 from workbench.model.results import CaseStatus, Failure, FailureKind, MetricResult, MetricStatus
-from workbench.tui.state.ablation_steps import AblationSteps, explain_no_ablation
 from workbench.tui.state.browser_list import CaseContent
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import Style, render_blocks
+from workbench.tui.state.variant_steps import AblationSteps, explain_no_ablation
 
 TEXTS = [
     "You switch lights.\nBe 友好 [/b].",
