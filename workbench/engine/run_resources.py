@@ -267,6 +267,9 @@ class Hosts:
 T = TypeVar("T")
 
 
+_LAST_SECONDS = 1.0  # for tasks that are cancelled at the end
+
+
 class EngineThread:
     """An event loop in its own thread."""
 
@@ -295,6 +298,11 @@ class EngineThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)  # of libraries, such as LiteLLM; asyncio would complain of each
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=_LAST_SECONDS))
 
 
 # The shared resources of a project.

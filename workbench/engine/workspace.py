@@ -206,6 +206,7 @@ class Workspace:
         `documents` are by name. `project` has their targets and criteria and may be another than the open one. `config`
         replaces every configuration file. Raises PlanError.
         """
+        mask_secrets(project.targets.values())
         planner = Planner(
             project,
             self._loaded,

@@ -44,6 +44,7 @@ from workbench.store.settings import load_settings
 from workbench.testing.pytest_session import (
     ALL_REQUIRED,
     RECORD_OPTION,
+    WORKER_SUMMARY,
     ModelRecording,
     get_model_calls,
     path_option,
@@ -309,10 +310,13 @@ class SessionHooks:
         if session.config.option.collectonly and self.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.runs.close()
+        output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:  # a process of pytest-xdist has no terminal
+            output[WORKER_SUMMARY] = [[_make_safe(line) for line in part] for part in self.runs.list_summary()]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write notices, model costs, and where the results are stored."""
-        lines = self.runs.summary_lines()
+        lines = [line for part in self.runs.list_summary() for line in part]
         if terminalreporter.config.option.collectonly:
             lines += [f"{item.nodeid}: {item.problems}" for item in self.unusable.values()]
         if lines:
@@ -428,14 +432,18 @@ class SessionRuns:
         """Add lines about missing samples of the case with this name to the summary."""
         self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
 
-    def summary_lines(self) -> list[str]:
-        runs = {id(each): each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)}.values()
-        lines = [*self._notices, *self._partly_judged]
+    def list_summary(self) -> tuple[list[str], list[str]]:
+        """Return lines for the end of the session: notices, and what is true of the runs of this process."""
+        # With pytest-xdist a run is extended: the last one has the costs of all.
+        runs = {
+            each.run.run_id: each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)
+        }.values()
+        lines = list(self._partly_judged)
         for run in runs:
             lines += [spending_line(spending) for spending in run.models]
             lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
-        return lines
+        return list(self._notices), lines
 
     def close(self) -> None:
         for started in self._runs_by_job.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ from workbench.testing.pytest_session import (
     MARKER,
     RECORD_OPTION,
     REQUIRE_OPTION,
+    WORKER_SUMMARY,
     get_model_calls,
     read_models,
     read_runs,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
 
 _SUFFIXES = (".evalset.json", ".test.json")
+_WORKER_LINES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -121,6 +123,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session.calls = get_model_calls(item)
     session.timeout_seconds = read_timeout(item.config)
     session.require_all_samples = requires_all_samples(item.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Collect the summary of a process of pytest-xdist. Several processes have the same notices."""
+    notices, lines = getattr(node, "workeroutput", {}).get(WORKER_SUMMARY, ((), ()))  # a crashed one sends nothing
+    known = node.config.stash.setdefault(_WORKER_LINES, [])
+    known += [*(notice for notice in notices if notice not in known), *lines]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the summaries of the processes of pytest-xdist."""
+    lines = terminalreporter.config.stash.get(_WORKER_LINES, [])
+    if lines:
+        terminalreporter.section("workbench")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def _is_distributed(config: pytest.Config) -> bool:

@@ -20,6 +20,10 @@ ALL_REQUIRED = f"all samples are required ({REQUIRE_OPTION}, or require_all_samp
 """The reason of such an error."""
 
 
+WORKER_SUMMARY = "workbench"
+"""The key under which a process of pytest-xdist sends its lines for the end of the session."""
+
+
 @dataclass(frozen=True)
 class ModelRecording:
     """The recording of judge and user models: it is replayed from `file` or, with `record`, written to it.

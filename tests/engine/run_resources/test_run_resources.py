@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from tests.engine.project import Project, find_result, get_statuses, turn
 from tests.processes import find_children
 from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.run_resources import EngineThread
 
 ALL = [Selection(eval_set="set.evalset.json")]
 
@@ -71,3 +73,23 @@ def test_no_interpreter_starts_if_no_agent_will_run(
     project.open_workspace().start_interpreters(selections, options)
 
     assert {thread.name for thread in set(threading.enumerate()) - before} == set()
+
+
+def test_a_task_that_a_library_left_behind_ends_with_the_engine() -> None:
+    tasks, ended = list[asyncio.Task[None]](), threading.Event()
+
+    async def wait_forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def leave_task() -> None:
+        tasks.append(asyncio.create_task(wait_forever()))
+        await asyncio.sleep(0)
+
+    thread = EngineThread()
+    thread.submit(leave_task()).result(10)
+    thread.close()
+
+    assert ended.is_set()

@@ -58,12 +58,13 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
     )
 
 
-def test_each_process_is_one_run_in_the_history(project: PytestProject) -> None:
+def test_each_process_is_one_run_in_the_history_and_in_the_summary(project: PytestProject) -> None:
     project.add_set("home/one.evalset.json", **{f"a{number}": GOOD for number in range(4)})
     project.add_set("home/two.evalset.json", **{f"b{number}": BAD for number in range(4)})
 
-    project.pytest("--workbench", "-n", "2", "--workbench-runs", "2").assert_outcomes(passed=8, failed=8)
+    done = project.pytest("--workbench", "-n", "2", "--workbench-runs", "2")
 
+    done.assert_outcomes(passed=8, failed=8)
     with History.open(project.root) as history:
         runs = history.runs()
         jobs = [job.key for run in runs for job in history.jobs(run.run_id)]
@@ -71,6 +72,8 @@ def test_each_process_is_one_run_in_the_history(project: PytestProject) -> None:
     assert len(jobs) == len(set(jobs)) == 16
     assert (sum(run.summary.total for run in runs), sum(run.summary.passed for run in runs)) == (16, 8)
     assert all(run.ended and not run.interrupted for run in runs)
+    shown = [line.split()[1] for line in done.outlines if line.startswith("run ")]
+    assert sorted(shown) == sorted(run.run_id for run in runs)
 
 
 def test_the_first_failure_ends_the_session_with_x(project: PytestProject) -> None:

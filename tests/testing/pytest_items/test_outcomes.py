@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tests.cli.command_line import turn
+from tests.cli.command_line import SETTINGS, turn
 from tests.testing.pytest_project import PytestProject
+from workbench.store.history.history import History
 
 GOOD = [turn("light hall", room="hall")]
 BAD = [turn("light hall", room="kitchen")]
@@ -21,6 +22,23 @@ def test_passed_failed_and_error_are_different_outcomes(project: PytestProject) 
         "home/light.evalset.json::raises": "ERROR",
         "home/light.evalset.json::nothing": "FAILED",
     }
+
+
+def test_secrets_of_an_env_file_are_neither_shown_nor_stored(project: PytestProject) -> None:
+    project.write("workbench.toml", f'{SETTINGS}env_file = ".env"\n')
+    project.write(".env", "MY_TOKEN=three plain words 7\n")
+    project.write("home/agent.py", "import os\ndef answer(prompt): return {'response': os.environ['MY_TOKEN']}\n")
+    project.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
+    project.add_set("home/light.evalset.json", bad=[turn("light hall", "done")])
+
+    done = project.pytest("--workbench")
+
+    done.stdout.fnmatch_lines(['*[+] response: "[[]redacted[]]"'])
+    with History.open(project.root) as history:
+        (result,) = history.results(history.runs()[0].run_id)
+    (turn_result,) = result.execution.turns
+    assert turn_result.invocation.final_response is not None
+    assert turn_result.invocation.final_response.text() == "[redacted]"
 
 
 def test_a_failure_shows_both_sides_aligned_and_no_traceback(project: PytestProject) -> None:

@@ -138,6 +138,8 @@ def _refuse_misspelt_keys(loaded: JsonFile, data: Mapping[str, Any]) -> None:
             expected = f"{meant[0]!r} (did you mean that?)"
         elif not data.get("criteria") and _looks_like_criterion(value):
             expected = "criteria inside an object 'criteria'"
+        elif not data.get("criteria") and name == "eval_cases":
+            expected = "'criteria': this is an eval set"
         else:
             continue
         raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)

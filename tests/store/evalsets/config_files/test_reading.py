@@ -42,6 +42,10 @@ def test_an_invalid_config_value_is_reported_with_its_position(write_file: Calla
             '{"rouge_1": 0.5}',
             "c.json:1:13: rouge_1: found the unknown key 'rouge_1', expected criteria inside",
         ),
+        (
+            '{"eval_set_id": "s", "eval_cases": []}',
+            "eval_cases: found the unknown key 'eval_cases', expected 'criteria': this is an eval set",
+        ),
         ('{"criteria": {}, "rouge_1": {"threshold": 1}}', "rouge_1: found the unknown key 'rouge_1', expected"),
     ],
 )
