@@ -230,7 +230,7 @@ def merge_reused_results(metrics: tuple[MetricResult, ...], planned: PlannedCase
 
 _result = make_fast_constructor(CaseResult, {*CaseResult.model_fields})
 
-_TELL_SECONDS = 0.25
+_SPENDING_DELAY = 0.25
 _SLOW_IMPORT = 0.5  # seconds until an import is reported
 
 _MOST_MACHINES = 5
@@ -286,7 +286,7 @@ class Runner:
         self._spending = spending
         self._keep_requests = keep_requests
         self._load = load
-        self._will_tell_spending = False
+        self._will_report_spending = False
         self._not_judged: set[JobKey] = set()
         self.left_by_agents = LeftByAgents()
         """The files that agents had written before the run."""
@@ -351,13 +351,13 @@ class Runner:
 
     def schedule_spending_report(self) -> None:
         """Report calls to models soon, together with those that follow until then."""
-        if not self._will_tell_spending:
-            self._will_tell_spending = True
-            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._report_spending)
+        if not self._will_report_spending:
+            self._will_report_spending = True
+            asyncio.get_running_loop().call_later(_SPENDING_DELAY, self._report_spending)
 
     def _report_spending(self) -> None:
-        if self._will_tell_spending:
-            self._will_tell_spending = False
+        if self._will_report_spending:
+            self._will_report_spending = False
             self._run.models = merge_by_model((*self._plan.spent, *self._spending()))
             self._send(ModelsAsked(models=self._run.models))
 

@@ -200,11 +200,11 @@ class _Work:
     async def carry_out(self) -> Generated | None:
         if self._is_cancelled:
             return None
-        self._task = asyncio.ensure_future(self._write(self._tell))
+        self._task = asyncio.ensure_future(self._write(self._report_progress))
         await asyncio.wait([self._task])
         return None if self._task.cancelled() else self._task.result()
 
-    def _tell(self, progress: str) -> None:
+    def _report_progress(self, progress: str) -> None:
         self.progress = progress
 
 

@@ -43,10 +43,10 @@ _OUTPUTS = {
 }
 
 # Files that mark their folder as an environment or a cache (bford.info/cachedir).
-_TELLTALES = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
+_GENERATED_MARKS = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
 
 # Files that decide about neighbours, parents or children.
-MARKERS = frozenset({".gitignore", ".git"}).union(_TELLTALES, *_OUTPUTS.values())
+MARKERS = frozenset({".gitignore", ".git"}).union(_GENERATED_MARKS, *_OUTPUTS.values())
 
 _FILES = re.compile(
     r"""
@@ -64,7 +64,7 @@ _ALWAYS_WATCHED = re.compile(r"\.env(?:\..*)?|.*\.env|workbench\.toml")
 
 def is_environment_or_cache(names: Collection[str]) -> bool:
     """Return True if the names in a folder mark it as a virtual environment or a cache."""
-    return not _TELLTALES.isdisjoint(names)
+    return not _GENERATED_MARKS.isdisjoint(names)
 
 
 def is_excluded_folder(name: str, beside: Collection[str]) -> bool:

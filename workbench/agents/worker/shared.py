@@ -125,7 +125,7 @@ class _Server:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="session")
         self._entered = False
         self._loaded: dict[str, Any] | None = None  # the failure; {} after success
-        self._teller = DependencyReporter()
+        self._reporter = DependencyReporter()
         self._will_flush = False
         self._serves_metrics = False
 
@@ -179,14 +179,14 @@ class _Server:
 
     def _queue_dependencies(self, number: int, *, complete: bool = False) -> None:
         """Queue a report of the new dependencies of a session, if there are any."""
-        message = self._teller.build_message(number, complete=complete)
+        message = self._reporter.build_message(number, complete=complete)
         if complete or message["rows"] or message["tainted"]:
             self._wire.queue(message)
 
     def _handle_message(self, message: dict[str, Any]) -> None:
         kind, number = message["type"], message["session"]
         if kind in ("open", "score"):
-            self._teller.add_agent_writes(message)
+            self._reporter.add_agent_writes(message)
         if kind == "open":
             opened = self._sessions[number] = _Session(message)
             if message.get("tools") or message.get("models"):

@@ -61,7 +61,7 @@ class _SessionProcess:
         self._wire = wire
         self._scout = scout
         self._loop: Any = None
-        self._teller = DependencyReporter()
+        self._reporter = DependencyReporter()
         self._receive = wire.receive
         self._limit = SpanLimit()
 
@@ -74,7 +74,7 @@ class _SessionProcess:
 
     def _open(self, request: dict[str, Any]) -> bool:
         self._id = request["session"]
-        self._teller.add_agent_writes(request)
+        self._reporter.add_agent_writes(request)
         signal.signal(INTERRUPT, self._stop)
         tools = self._open_questions(request)
         with quiet:
@@ -144,7 +144,7 @@ class _SessionProcess:
         """
         if quiet.depth:
             return
-        if self._wire.try_send(self._teller.encode_messages(self._id, complete=True)):
+        if self._wire.try_send(self._reporter.encode_messages(self._id, complete=True)):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _report_imports(self) -> None:
@@ -160,7 +160,7 @@ class _SessionProcess:
         self._wire.queue({"type": "imported", **report})
 
     def _report_dependencies(self, *, complete: bool = False) -> None:
-        for line in self._teller.encode_messages(self._id, complete=complete):
+        for line in self._reporter.encode_messages(self._id, complete=complete):
             self._wire.queue_line(line)
 
     def _emit_span(self, span: dict[str, Any]) -> None:
