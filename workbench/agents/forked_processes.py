@@ -294,7 +294,7 @@ class ForkLauncher:
                     child = self._fork_from_agent(zygote, messages)
                 else:
                     child = await self._fork_alone(role, messages)
-            except BaseException:
+            except BaseException:  # also if it is cancelled: nothing was started that would release the slot
                 self._slots.release()
                 raise
             child.started.add_done_callback(lambda _: self._slots.release())

@@ -339,5 +339,5 @@ def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return not isinstance(error, ProcessLookupError)  # else it is another user's
+        return not isinstance(error, ProcessLookupError)  # other errors: it exists, but belongs to another user
     return True
