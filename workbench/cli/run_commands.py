@@ -278,10 +278,11 @@ def select_cases(workspace: Workspace, named: list[NamedArgument], *, cases: tup
 def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
     """Select cases whose newest verdicts are not all PASSED.
 
-    A case that never ran did not fail. A later simulation does not replace a verdict.
+    A case that never ran did not fail. A later simulation does not replace a verdict. Raises PlanError if none of these
+    eval sets has a verdict, for example because CI lost its history: nothing to run would look like a success.
     """
     from workbench.cli.history_commands import open_history
-    from workbench.engine.plan import Selection
+    from workbench.engine.plan import PlanError, Selection
     from workbench.store.errors import StoreError
 
     with open_history(workspace.root) as history:
@@ -290,6 +291,8 @@ def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator
             chosen_sets = {selection.eval_set for selection in selections}
             latest = {key: jobs for key, jobs in history.latest_judged_jobs().items() if key.eval_set in chosen_sets}
             latest |= workspace.find_renamed_jobs(history, latest)
+    if selections and not latest:
+        raise PlanError("no verdict is stored yet, so no case failed last time: first run all cases")
     failed: dict[str, list[CaseKey]] = {}
     for key, jobs in latest.items():
         if any(job.status is not CaseStatus.PASSED for job in jobs):

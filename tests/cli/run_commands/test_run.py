@@ -232,10 +232,16 @@ def test_a_dry_run_estimates_its_time_from_earlier_runs(workbench: CommandLine) 
 
 
 def test_failed_reruns_the_cases_that_did_not_pass(workbench: CommandLine) -> None:
-    assert "nothing to run" in workbench("run", "--failed").error
     workbench("run", "home")
 
     assert get_statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
+
+
+def test_failed_without_any_verdict_is_not_a_success(workbench: CommandLine) -> None:
+    result = workbench("run", "--failed")
+
+    assert (result.status, result.out) == (2, "")
+    assert "no verdict is stored yet" in result.error
 
 
 def test_failed_reruns_a_case_that_was_renamed_since_it_failed(workbench: CommandLine) -> None:
