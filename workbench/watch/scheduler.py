@@ -235,6 +235,13 @@ class DecisionService:
         with self._lock:
             return [self._decide(job, self.jobs[job]) for job in jobs if job in self.jobs]
 
+    def decide_unplanned(
+        self, jobs: Mapping[JobKey, PlannedCase], shown: Mapping[JobKey, VerdictKey]
+    ) -> list[Decision]:
+        """Decide on further repeats of planned cases, which a manual run had, by the last look at the files."""
+        with self._lock:
+            return [self.selector.decide(job, planned, shown=shown) for job, planned in jobs.items()]
+
     def decide_one(self, job: JobKey) -> Decision | None:
         """Decide on a job; None if it is not in the plan."""
         return next(iter(self.decide([job])), None)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from workbench.agents.installed_libraries import InstalledLibraries, parse_packages
 from workbench.agents.worker.recording.fingerprints import LIBRARIES
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import PlannedCase, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
@@ -358,6 +358,12 @@ class WatchSession:
     def state(self) -> Snapshot:
         """The present state of files, for reasons in words."""
         return self._decisions.snapshot
+
+    def decide_unplanned(
+        self, jobs: Mapping[JobKey, PlannedCase], shown: Mapping[JobKey, VerdictKey]
+    ) -> Sequence[Decision]:
+        """As `DecisionService.decide_unplanned`. Belongs on the thread of the workspace."""
+        return self._decisions.decide_unplanned(jobs, shown)
 
     def run_held(self) -> None:
         """Run the jobs that exceed the limits for one change, see `[watch]` in the settings."""

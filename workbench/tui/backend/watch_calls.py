@@ -109,6 +109,7 @@ class Watch:
         self._shown = shown  # the verdicts that the screen shows, or will once it has processed `events`
         self._on_event = on_event
         self._task: asyncio.Task[None] | None = None
+        self._unplanned: dict[CaseKey, list[JobKey]] = {}  # shown repeats beyond those that the watch runs
 
     @property
     def settings(self) -> WatchSettings:
@@ -133,7 +134,9 @@ class Watch:
         """Note that the screen shows results of these manual runs; report which of them are current."""
         from workbench.watch.selector import VerdictKey
 
-        self._shown.update((job, VerdictKey(run_id, job)) for job, run_id in shown.items())
+        for job, run_id in shown.items():
+            self._forget_unplanned(job.case, run_id)
+            self._shown[job] = VerdictKey(run_id, job)
         self.session.note_shown(shown)
         self.session.refresh_verdicts()
 
@@ -162,16 +165,21 @@ class Watch:
 
         if event.status is not CaseStatus.CANCELLED:
             job = JobKey(case=event.case, repeat=event.repeat)
+            self._forget_unplanned(event.case, run_id)
             self._shown[job] = VerdictKey(run_id, job)
             self.session.note_shown({job: run_id})
+
+    def _forget_unplanned(self, case: CaseKey, run_id: str) -> None:
+        """Forget the further repeats of a case that another run had: the screen shows this one instead."""
+        for job in self._unplanned.pop(case, ()):
+            if self._shown[job].run_id != run_id:
+                del self._shown[job]
 
     def _describe(self, workspace: Workspace, made: DecisionsMade) -> Sequence[ScreenEvent]:
         """Describe decisions for the screen. Belongs on the workspace thread: it reads files and the history."""
         words = ReasonWords(self.session, workspace.root)
         verdicts = workspace.verdicts
-        jobs = {each.job for each in made.decisions}
-        for job in set(self._shown).difference(jobs):  # the screen has forgotten these
-            self._shown.pop(job, None)
+        further = self._decide_unplanned(made.decisions)
         reused = self._find_reused(workspace, made)
         states = CaseStates(
             root=workspace.root,
@@ -179,7 +187,7 @@ class Watch:
             total=len(made.decisions),
             stale={
                 each.job: words.describe_reasons(each)
-                for each in made.decisions
+                for each in (*made.decisions, *further)
                 if each.action != "nothing"
                 and not _is_unjudged(each)
                 # Else its execution is no longer stored, and an identical case has the verdict of a shown case.
@@ -197,6 +205,25 @@ class Watch:
             ),
         )
         return [states, *reused]
+
+    def _decide_unplanned(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
+        """Decide on shown repeats that the watch does not run, and forget those of cases that the screen has forgotten.
+
+        Cases with planned repeats to run are stale anyway, and these runs will replace the further repeats.
+        """
+        jobs = self._shown.keys() - {each.job for each in decisions}
+        self._unplanned = {}
+        if not jobs:
+            return ()
+        planned = {each.job.case: each.planned for each in decisions}
+        to_run = {each.job.case for each in decisions if each.action != "nothing"}
+        for job in jobs:
+            if job.case in planned:
+                self._unplanned.setdefault(job.case, []).append(job)
+            else:
+                del self._shown[job]
+        further = {job: planned[case] for case, jobs in self._unplanned.items() if case not in to_run for job in jobs}
+        return self.session.decide_unplanned(further, self._shown)
 
     def _find_reused(self, workspace: Workspace, made: DecisionsMade) -> list[ReusedVerdict]:
         """Return the current verdicts of jobs for which the screen shows others."""
