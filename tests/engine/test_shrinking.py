@@ -23,11 +23,13 @@ from workbench.engine.shrinking import (
     Shrinker,
     ShrinkStep,
     explain_untried,
+    find_failure,
     make_predicate_config,
     measure_case,
     minimise,
     split_sentences,
 )
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 
@@ -309,6 +311,17 @@ def test_a_predicate_counts_each_turn_with_a_number_above_0(
     found = shrink(project, predicate="checks:check")
 
     assert (found.outcome, found.turns) == (outcome, turns)
+
+
+def test_a_measure_below_its_upper_limit_has_not_failed(project: Project) -> None:
+    project.add_criteria(latency=60.0, exact_match=1.0)
+    project.add_agent("def answer(prompt): return 'nothing'")
+    project.add_set({"a": [turn("x")]})
+
+    [result] = project.run().results()
+    failure = find_failure(EvalCase(eval_id="a", conversation=[Invocation.model_validate(turn("x"))]), result)
+
+    assert (failure.criteria, failure.tolerated) == (("exact_match",), frozenset())
 
 
 def test_a_predicate_that_cannot_run_is_an_error(project: Project) -> None:

@@ -34,7 +34,7 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import mask_named_secrets, shorten, suggest_name
-from workbench.report.run_report import ReportedCase
+from workbench.report.run_report import ReportedCase, has_upper_limit
 from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
     Difference,
@@ -124,12 +124,14 @@ def find_failure(case: EvalCase, result: CaseResult) -> Failing:
 def _find_scored_differences(reported: ReportedCase, metric: MetricResult) -> Iterator[Sequence[Difference] | None]:
     """Yield for each turn the differences by which a metric lost points; None for a turn that did not fail."""
     subjects = find_subjects(metric.name)
+    is_upper = has_upper_limit(metric)
     expected = reported.expected.conversation if reported.expected is not None else None
     turns = zip(expected or (), reported.result.execution.turns, reported.differences, strict=False)
     for number, (wanted, given, differences) in enumerate(turns):
         scores = metric.per_invocation
         score = scores[number].score if number < len(scores) else metric.score
-        if score is None or score >= (1.0 if metric.threshold is None else metric.threshold):
+        limit = 1.0 if metric.threshold is None else metric.threshold
+        if score is None or (score <= limit if is_upper else score >= limit):
             yield None
         elif len(subjects) > 1:  # a metric that may score anything
             yield ()

@@ -152,6 +152,15 @@ def test_true_for_1_is_free_for_the_criteria_that_compare_as_python(
     assert [h.difference.kind.value for h, c in zip(diff.hunks, diff.costs, strict=True) if c.is_free] == free
 
 
+@pytest.mark.parametrize(("latency", "status"), [(0.5, MetricStatus.PASSED), (4.0, MetricStatus.FAILED)])
+def test_a_measure_with_an_upper_limit_scores_no_difference(make: Any, latency: float, status: MetricStatus) -> None:
+    metric = make_metric("latency", latency, threshold=2.0).model_copy(update={"status": status})
+
+    diff = make_difference(make, make.turn("Go", "a"), make.turn("Go", "b"), metric)
+
+    assert [cost.is_free for cost in diff.costs] == [True]
+
+
 def test_no_difference_is_free_before_it_is_judged(make: Any) -> None:
     diff = make_difference(make, make.turn("Go", "a"), make.turn("Go", "b"))
 

@@ -22,6 +22,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import compare_with_threshold, mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import get_trajectory
+from workbench.report.run_report import has_upper_limit
 from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
     Difference,
@@ -100,7 +101,11 @@ class TurnCosts:
             return Cost()
         subject = _SUBJECTS.get(difference.kind)
         judges = [
-            metric for metric in self._metrics if subject in find_subjects(metric.name) and self._has_verdict(metric)
+            metric
+            for metric in self._metrics
+            if subject in find_subjects(metric.name)
+            and self._has_verdict(metric)
+            and not has_upper_limit(metric)  # a measure such as latency, which scores no difference
         ]
         losers = [metric for metric in judges if self._lost_points(metric, difference)]
         # A custom criterion may score any subject, so its reason is unknown and it is not named.
