@@ -132,12 +132,10 @@ async def test_a_zoomed_part_fills_the_screen_until_the_next_zoom(
     async with open_with_layout(make_project(lights=THREE_CASES), ScreenLayout()) as app:
         await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 5)
         await app.pilot.press(*keys)
+        await wait_until_true(app, lambda: app.screen.query_one(part).region.height > 0)
         before = {name: app.screen.query_one(name).region for name in ("#left", "#right", "#drawer")}
 
+        await app.pilot.press("z")  # then all but header, run line and footer
+        await wait_until_true(app, lambda: app.screen.query_one(part).region.size == (120, 27))
         await app.pilot.press("z")
-        await app.pilot.pause()
-        assert app.screen.query_one(part).region.size == (120, 27)  # all but header, run line and footer
-        await app.pilot.press("z")
-        await app.pilot.pause()
-
-        assert {name: app.screen.query_one(name).region for name in before} == before
+        await wait_until_true(app, lambda: {name: app.screen.query_one(name).region for name in before} == before)
