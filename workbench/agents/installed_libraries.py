@@ -16,6 +16,7 @@ import stat
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from workbench.agents.worker.recording import fingerprints
@@ -245,7 +246,8 @@ class InstalledLibraries:
         if known is None:
             start = "/".join(package.name.split("/")[:2])
             records = self._list_records(package.folder).get(start, ())
-            files = {name: file for record in records for name, file in _read_record(record, package)}
+            looks = [(record, look) for record in records if (look := _look_at(record)) is not None]
+            files = {name: file for record, look in looks for name, file in _read_record(record, look, package)}
             known = self._files[package] = files or _list_unrecorded_files(package)
         return known
 
@@ -256,8 +258,8 @@ class InstalledLibraries:
             known = self._records[folder] = {}
             for name in _list_names(folder):
                 record = os.path.join(folder, name, "RECORD")
-                if name.endswith(".dist-info"):
-                    for start in _list_starts(record):
+                if name.endswith(".dist-info") and (look := _look_at(record)) is not None:
+                    for start in _list_starts(record, look):
                         known.setdefault(start, []).append(record)
         return known
 
@@ -274,7 +276,26 @@ def _list_names(folder: str) -> list[str]:
         return []
 
 
-def _list_starts(record: str) -> set[str]:
+class _Look(NamedTuple):
+    """What differs between two states of a `RECORD`: environments have hundreds, and few change."""
+
+    ctime_ns: int
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+def _look_at(record: str) -> _Look | None:
+    """Return the state of a `RECORD`; None if there is none."""
+    try:
+        found = os.stat(record)
+    except OSError:
+        return None
+    return _Look(found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=4096)
+def _list_starts(record: str, _look: _Look) -> frozenset[str]:
     """Return the first part, and the first two parts, of all paths in a `RECORD`."""
     starts = set()
     for line in _read_lines(record):
@@ -286,7 +307,7 @@ def _list_starts(record: str) -> set[str]:
         second = path.find("/", first + 1)
         starts.add(path[:first])
         starts.add(path if second < 0 else path[:second])
-    return starts
+    return frozenset(starts)
 
 
 def _read_lines(record: str) -> list[str]:
@@ -297,21 +318,23 @@ def _read_lines(record: str) -> list[str]:
         return []
 
 
-def _read_record(record: str, package: Package) -> Iterator[tuple[str, _RecordedFile]]:
-    """Yield the files of a package in a `RECORD`. It is CSV: path, `METHOD=DIGEST` in base64, size (PEP 376, 427)."""
+@lru_cache(maxsize=512)
+def _read_record(record: str, look: _Look, package: Package) -> tuple[tuple[str, _RecordedFile], ...]:
+    """Return the files of a package in a `RECORD`. It is CSV: path, `METHOD=DIGEST` in base64, size (PEP 376, 427)."""
     inside = package.name + "/"
     starts = (inside, f'"{inside}', package.name + ",")
     try:
-        recorded_ns = os.stat(record).st_ctime_ns
         rows = list(csv.reader(line for line in _read_lines(record) if line.startswith(starts)))
-    except (OSError, csv.Error):
-        return
+    except csv.Error:
+        return ()
+    files = []
     for name, digest, size in (row for row in rows if len(row) == 3):
         if digest and not name.endswith(_NOT_COUNTED) and "\0" not in name:
             method, _, value = digest.partition("=")
             is_usable = value and method in hashlib.algorithms_available
             number = int(size) if size.isdecimal() else -1
-            yield name, _RecordedFile(method, value, number, recorded_ns) if is_usable else _NOT_RECORDED
+            files.append((name, _RecordedFile(method, value, number, look.ctime_ns) if is_usable else _NOT_RECORDED))
+    return tuple(files)
 
 
 def _list_added_modules(package: Package, recorded: Collection[str]) -> Iterator[tuple[str, _RecordedFile]]:
