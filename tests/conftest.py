@@ -123,7 +123,7 @@ def _one_trusted_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
 PREPARED = {
     "a2a": ("a2a",),
     "adk": ("adk",),
-    "http": ("aiohttp", "httpx", "httpx2", "requests", "urllib3"),
+    "http": ("aiohttp", "httpcore", "httpcore2", "httpx", "httpx2", "requests", "urllib3"),
     "langchain": ("langchain", "langchain_core.tools", "langgraph.graph"),
     "nothing": (),
 }

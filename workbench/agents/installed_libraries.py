@@ -277,7 +277,7 @@ def _list_names(folder: str) -> list[str]:
 
 
 class _Look(NamedTuple):
-    """What differs between two states of a `RECORD`: environments have hundreds, and few change."""
+    """Identifies a state of a `RECORD`, to read it once: environments have hundreds of them, and few change."""
 
     ctime_ns: int
     mtime_ns: int
