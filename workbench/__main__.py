@@ -2,6 +2,9 @@
 
 import sys
 
+if not sys.flags.safe_path:
+    del sys.path[0]  # the current folder: files of the user, such as `queue.py`, would replace standard modules
+
 from workbench.cli.main import main
 
 sys.exit(main())

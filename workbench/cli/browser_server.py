@@ -89,7 +89,7 @@ class BrowserServer:
 
     def _make_app(self) -> web.Application:
         # The screen is a process of its own for each connection.
-        command = shlex.join([sys.executable, "-m", "workbench.cli.main", str(real_path(self._path))])
+        command = shlex.join([sys.executable, "-m", "workbench", str(real_path(self._path))])
         pages = Server(command)
 
         async def show_screen(request: web.Request) -> web.StreamResponse:

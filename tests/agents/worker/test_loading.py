@@ -9,7 +9,21 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["json", "socket", "protocol", "wire", "child", "values", "main", "adapters", "selectors"]
+    "name",
+    [
+        "json",
+        "socket",
+        "protocol",
+        "wire",
+        "child",
+        "values",
+        "main",
+        "adapters",
+        "selectors",
+        "ssl",
+        "logging",
+        "heapq",
+    ],
 )
 async def test_a_file_of_the_agent_may_have_any_name(bench: Any, way: dict[str, Any], name: str) -> None:
     bench.write(f"{name}.py", f"WHO = 'my {name}'")

@@ -130,6 +130,18 @@ def test_the_package_runs_as_a_program() -> None:
     assert result.stdout == f"workbench {__version__}\n"
 
 
+def test_files_of_the_user_replace_no_standard_modules(tmp_path: Path) -> None:
+    (tmp_path / "logging.py").write_text("")
+    (tmp_path / "selectors.py").write_text("")
+
+    result = subprocess.run(
+        [sys.executable, "-m", "workbench", "run"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert "Traceback" not in result.stderr
+    assert result.returncode == 2  # there is nothing to run
+
+
 def test_the_words_of_other_programs_lead_to_commands(capsys: pytest.CaptureFixture[str]) -> None:
     for word, command in WORDS_ELSEWHERE.items():
         assert main([word]) == 2

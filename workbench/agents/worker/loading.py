@@ -243,14 +243,15 @@ def _forget_shadowed_modules(roots: list[str]) -> None:
 
     Our modules keep what they imported. Modules that we may import later are imported first, while names still resolve.
     """
-    shadowed = {name for name in find_shadowed_names(roots) if _is_replaceable(name)}
-    if not shadowed:
+    names = find_shadowed_names(roots)
+    if names.isdisjoint(sys.stdlib_module_names) and not any(map(_is_replaceable, names)):
         return
     import asyncio  # noqa: F401
     import concurrent.futures.thread  # noqa: F401
     import inspect  # noqa: F401
     import traceback  # noqa: F401
 
+    shadowed = {name for name in names if _is_replaceable(name)}
     for name in list(sys.modules):
         if name.split(".", 1)[0] in shadowed:
             del sys.modules[name]
