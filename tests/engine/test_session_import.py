@@ -213,6 +213,7 @@ def test_rows_that_cannot_be_read_have_a_problem(tmp_path: Path) -> None:
 # Filters
 
 
+@pytest.mark.needs_adk
 @pytest.mark.parametrize(
     ("wanted", "ids"),
     [
@@ -360,6 +361,7 @@ def test_a_case_expects_what_happened(tmp_path: Path) -> None:
     EvalCase.model_validate(case)
 
 
+@pytest.mark.needs_adk
 def test_adk_reads_the_cases(tmp_path: Path) -> None:
     from google.adk.evaluation.eval_set import EvalSet
 

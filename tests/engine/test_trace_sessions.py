@@ -224,7 +224,14 @@ def record_call_llm(recorder: Recorder) -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [record_newest, record_indexed, record_openinference, record_events, record_prompt_event, record_call_llm],
+    [
+        record_newest,
+        record_indexed,
+        record_openinference,
+        record_events,
+        record_prompt_event,
+        pytest.param(record_call_llm, marks=pytest.mark.needs_adk),
+    ],
 )
 def test_every_convention_shows_the_same_turn(
     recorder: Recorder, record: Callable[[Recorder], None], monkeypatch: pytest.MonkeyPatch
@@ -693,6 +700,7 @@ print(json.dumps({
 '''
 
 
+@pytest.mark.needs_adk
 @pytest.mark.parametrize(
     "variables",
     [
