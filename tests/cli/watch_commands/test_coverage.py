@@ -300,9 +300,11 @@ def test_tools_of_agents_elsewhere_are_known_and_their_functions_not(
 # Parity with coverage.py, in a process that knows nothing of workbench.
 
 ORACLE = """
-import ast, asyncio, importlib, inspect, json, sys, types
+import ast, asyncio, importlib, inspect, json, os, sys, types
 from pathlib import Path
 import coverage
+
+os.environ["COVERAGE_CORE"] = "ctrace"  # the default one of Python 3.14 knows no contexts
 
 location, folder, cases = json.load(sys.stdin)
 files = [str(path) for path in Path(folder).rglob("*.py")]
