@@ -64,7 +64,7 @@ _HOOKS = pytest.StashKey["SessionHooks"]()
 class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
-    def collect(self) -> list[EvalCaseItem | UnusableSetItem]:
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem | _OuterName]:
         """Return the cases in the order of the file, after an item for problems of the set outside of its cases.
 
         If no case can run and the command line names a case, the file has a collection error instead. The same is true
@@ -73,11 +73,14 @@ class EvalSetFile(pytest.File):
         items = list(self._iter_items())
         item_names = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
         cases = [name for name in item_names if not name.startswith("(")]
-        unknown_names = [name for name in self._list_named_items() if name not in item_names]
+        named = self._list_named_items()
+        unknown_names = [name for name in named if name not in item_names]
         if unknown_names:
             messages = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown_names)
             raise self.CollectError(_make_safe("\n".join(messages)))
-        return items
+        return [
+            _OuterName.wrap(item) if item.name in named or item.name.split("[")[0] in named else item for item in items
+        ]
 
     def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
         runs = _get_hooks(self.session).runs
@@ -118,6 +121,29 @@ class EvalSetFile(pytest.File):
             for file, separator, name in arguments
             if separator and os.path.abspath(folder / file) == str(self.path)  # noqa: PTH100 - links stay as they are
         ]
+
+
+class _OuterName(pytest.Collector):
+    """A part of the name of an item. pytest looks for `FILE::a::b` as an item `b` in a collector `a`."""
+
+    def __init__(self, *, item: EvalCaseItem | UnusableSetItem, **others: Any) -> None:
+        super().__init__(**others)
+        self._item = item
+
+    @classmethod
+    def wrap(cls, item: EvalCaseItem | UnusableSetItem) -> EvalCaseItem | UnusableSetItem | _OuterName:
+        """Return the item, in a collector if pytest splits its name."""
+        base, bracket, rest = item.name.partition("[")  # pytest splits nothing after a bracket
+        first, separator, others = base.partition("::")
+        if not separator:
+            return item
+        item.name = f"{others}{bracket}{rest}"
+        assert item.parent is not None
+        return cls.from_parent(item.parent, name=first, item=item)
+
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem | _OuterName]:
+        """Return the item below the first part of its name."""
+        return [self.wrap(self._item)]
 
 
 class UnusableSetItem(pytest.Item):
@@ -217,7 +243,7 @@ class EvalCaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
         """Return the file, no line, and the name of the item in headings."""
-        return self.path, None, f"{self._shown_path()}::{self.name}"
+        return self.path, None, self.nodeid
 
     def _shown_path(self) -> str:
         return self.nodeid.partition("::")[0]
