@@ -461,14 +461,15 @@ class SessionRuns:
     def list_summary(self) -> tuple[list[str], list[str]]:
         """Return lines for the end of the session: notices, and what is true of the runs of this process."""
         # With pytest-xdist a run is extended: the last one has the costs of all.
-        runs = {
-            each.run.run_id: each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)
-        }.values()
+        started_runs = [each for each in self._runs_by_job.values() if isinstance(each, _StartedRun)]
+        runs = {each.run.run_id: each.run for each in started_runs}.values()
+        stored = {each.run.run_id for each in started_runs if each.is_stored}
         lines = list(self._partly_judged)
         for run in runs:
             lines += [spending_line(spending) for spending in run.models]
             lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
-            lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
+            where = f"see `workbench report {run.run_id}`" if run.run_id in stored else "not stored in the history"
+            lines.append(f"run {run.run_id} in {run.plan.root}: {where}")
         return list(self._notices), lines
 
     def close(self) -> None:
@@ -527,13 +528,14 @@ class _OpenProject:
     last_run: _StartedRun | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _StartedRun:
-    """A started run with its events and the results so far."""
+    """A started run with its events and the results so far. `is_stored`: the history has some of its own."""
 
     run: Run
     events: Iterator[RunEvent]
     results: dict[JobKey, CaseResult]
+    is_stored: bool = False
 
     def wait_for_result(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
         """Read events until the job has a result: every job gets a CaseFinished event."""
@@ -550,6 +552,7 @@ class _StartedRun:
         match event:
             case CaseFinished():
                 self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
+                self.is_stored = self.is_stored or (event.in_history and event.source == "executed")
             case Notice(severity="warning" | "error"):
                 notices[event.message] = None
 
