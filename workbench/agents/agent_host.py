@@ -279,8 +279,13 @@ class AgentHost(Protocol):
     ) -> HostSession:
         """Open a session. Returns at once; errors appear at the first turn."""
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a custom metric in a process that can import the agent's code. Raises AgentError."""
+    async def score(
+        self, request: CustomScoreRequest, *, on_retry: Callable[[], None] = lambda: None
+    ) -> CustomScoreAnswer:
+        """Run a custom metric in a process that can import the agent's code. Raises AgentError.
+
+        `on_retry` is called if it starts once more because its process ended.
+        """
 
     async def close(self) -> None:
         """End every process. Open sessions fail."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,9 @@ class WorkerHost:
         """Return what adds the state of installed libraries to the record of a process that is acquired later."""
         return partial(self._libraries.complete, loaded_ns=self._renewed_ns)
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+    async def score(
+        self, request: CustomScoreRequest, *, on_retry: Callable[[], None] = lambda: None
+    ) -> CustomScoreAnswer:
         """See `AgentHost.score`. If the process of a metric dies, the metric is tried once more, alone."""
         complete = self._make_completion()
         try:
@@ -104,6 +107,7 @@ class WorkerHost:
         except AgentError as error:
             if not error.retry_alone:
                 raise
+        on_retry()
         return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True, complete=complete)
 
     async def close(self) -> None:

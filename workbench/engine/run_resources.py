@@ -404,10 +404,17 @@ class RunServices:
         return await self._ask(request)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a metric function in the target's worker, with the timeout of a case. Raises AgentError."""
+        """Run a metric function in the target's worker, with the timeout of a case. Raises AgentError.
+
+        If another metric ended its process, it has the whole time again.
+        """
+        now = asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
-                return await self._host().score(replace(request, left=self._left()))
+                return await self._host().score(
+                    replace(request, left=self._left()),
+                    on_retry=lambda: deadline.reschedule(now() + self._timeout_seconds),
+                )
         except TimeoutError as error:
             if not deadline.expired():
                 raise

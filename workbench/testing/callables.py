@@ -424,7 +424,12 @@ class CallingHost:
         on_opened()
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+    async def score(
+        self,
+        request: CustomScoreRequest,
+        *,
+        on_retry: Callable[[], None] = lambda: None,  # noqa: ARG002 - functions of the caller run in its own process
+    ) -> CustomScoreAnswer:
         judge = self._parsed.get(request.metric)
         try:
             if judge is not None:

@@ -183,10 +183,11 @@ async def test_metrics_run_concurrently_and_a_crash_does_not_harm_the_others(ben
         """,
     )
     host = bench.host()
+    retried = []
 
     async def ask(name: str) -> Any:
         request = CustomScoreRequest(metric=name, function=f"metrics.{name}", actual=[_turn("p", "r")])
-        return await host.score(request)
+        return await host.score(request, on_retry=lambda: retried.append(name))
 
     slow: Any
     deadly: Any
@@ -194,6 +195,7 @@ async def test_metrics_run_concurrently_and_a_crash_does_not_harm_the_others(ben
 
     assert slow.score == 1.0
     assert isinstance(deadly, AgentError)
+    assert sorted(retried) == ["deadly", "slow"]
 
 
 @pytest.mark.needs_fork
