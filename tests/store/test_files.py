@@ -115,7 +115,7 @@ def test_a_reader_of_a_pipe_may_end_before_it_has_read_everything(tmp_path: Path
 
     write_directly(pipe, [b"x" * 1_000_000, b"y" * 100_000], announce=print)
 
-    assert reader.communicate() == (b"x", None)
+    assert reader.communicate()[0] == b"x"
 
 
 @needs_named_pipes

@@ -40,6 +40,7 @@ from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
 from workbench.model.identity import Dependencies
 from workbench.model.results import (
+    FailureKind,
     InvocationScore,
     Judgement,
     JudgeSample,
@@ -76,7 +77,8 @@ async def judge_custom(
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
         errored = build_error_result(rule, error.failure.message, total=len(view.turns), details=details)
         dependencies = error.dependencies or Dependencies()
-        return [errored.model_copy(update={"dependencies": dependencies.close()})]
+        is_outage = error.failure.kind in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)
+        return [errored.model_copy(update={"dependencies": dependencies.close(), "outage": is_outage})]
     return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 

@@ -1,20 +1,17 @@
-"""Agent interpreters that start while the plan is made, and the time limits of metrics."""
+"""Agent interpreters that start while the plan is made."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.engine.project import Project, find_result, get_statuses, turn
 from tests.processes import find_children
-from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest, LeftByAgents
 from workbench.engine.plan import RunOptions, Selection
-from workbench.engine.run_resources import EngineThread, RunServices
+from workbench.engine.run_resources import EngineThread
 
 ALL = [Selection(eval_set="set.evalset.json")]
 
@@ -96,19 +93,3 @@ def test_a_task_that_a_library_left_behind_ends_with_the_engine() -> None:
     thread.close()
 
     assert ended.is_set()
-
-
-async def test_a_metric_whose_process_another_one_ended_has_the_whole_time_again() -> None:
-    limit = 1.0
-
-    class Host:
-        async def score(self, _: CustomScoreRequest, *, on_retry: Callable[[], None]) -> CustomScoreAnswer:
-            await asyncio.sleep(0.6 * limit)
-            on_retry()
-            await asyncio.sleep(0.6 * limit)
-            return CustomScoreAnswer(score=1.0)
-
-    services: Any = RunServices
-    metrics = services(None, Host, timeout_seconds=limit, left=LeftByAgents, ask=None)
-
-    assert (await metrics.custom(CustomScoreRequest(metric="mine", function="m.f", actual=[]))).score == 1.0

@@ -149,3 +149,26 @@ async def test_an_outage_in_another_run_is_not_tried_again_by_the_watch(
         server.answer = verdict
         edited = await watch.apply(lambda: folder.write("agent.py", "def answer(text):\n    return text.upper()\n"))
         assert edited.verdicts == {"good": "PASSED", "bad": "FAILED"}
+
+
+SLOW = "import asyncio\nLIMIT = 100\nasync def slow(instance):\n    await asyncio.sleep(LIMIT)\n    return 1\n"
+DOWN = "async def slow(instance):\n    raise ConnectionError('refused')\n"
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize("code", [SLOW, DOWN], ids=["took too long", "service is down"])
+async def test_a_metric_that_got_no_answer_is_computed_again_only_after_a_relevant_change(
+    folder: Folder, code: str
+) -> None:
+    folder.write("metric.py", code)
+    metrics = {"slow": {"code_config": {"name": "metric.slow"}}}
+    folder.write("test_config.json", json.dumps({"criteria": {"slow": 0.5}, "custom_metrics": metrics}))
+    folder.cases(good="good")
+    async with watch_project(folder.root, timeout_seconds=2) as watch:
+        await watch.wait_for_statuses(good="ERROR")
+
+        unrelated = await watch.apply(lambda: folder.write("unrelated.py", "x = 1"))
+        assert unrelated.verdicts == {}
+
+        mended = await watch.apply(lambda: folder.write("metric.py", "def slow(instance):\n    return 1\n"))
+        assert mended.verdicts == {"good": "PASSED"}
