@@ -16,6 +16,7 @@ from tests.engine.run_resources.loudness import LOUDER, answer
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watch_project
 from workbench.cli.watch_commands import WatchTextPrinter
+from workbench.watch.watch_events import WatchRunEvent
 from workbench.watch.watch_session import _HISTORY_CHECK_INTERVAL
 
 
@@ -45,6 +46,8 @@ async def test_an_unavailable_judge_is_not_called_again_before_a_relevant_change
     async with watch_project(folder.root) as watch:
         await watch.wait_for_statuses(good="ERROR", bad="ERROR")
         await asyncio.sleep(1.0)
+        notices = [each.event for each in watch.events if isinstance(each, WatchRunEvent)]
+        assert any("`workbench run --affected` judges them" in str(notice) for notice in notices)
         assert len(server.calls) == 2
         folder.write("unrelated.py", "x = 1")
         await asyncio.sleep(1.0)
