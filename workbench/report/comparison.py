@@ -329,7 +329,8 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
     if earlier_run is None:
         earlier_run = history.get_previous_run(later_run.run_id)
     if earlier_run is None:
-        command = later_run.command if later_run.command.startswith("workbench ") else "workbench run"
+        words = " ".join(later_run.command.split()[:2])
+        command = words if words in ("workbench eval", "workbench score") else "workbench run"
         problem = f"no run before {later_run.run_id} judged cases of its sets; run `{command}` again, or name two runs"
         raise StoreError(history.path, problem)
 

@@ -113,7 +113,7 @@ def test_the_first_run_of_a_set_names_the_command_for_a_second_one(workbench: Co
     result = workbench("compare")
 
     assert result.status == 2
-    assert "judged cases of its sets; run `workbench run home` again, or name two runs" in result.error
+    assert "judged cases of its sets; run `workbench run` again, or name two runs" in result.error
 
 
 def test_a_comparison_is_written_as_a_page_of_the_later_run(workbench: CommandLine) -> None:
