@@ -473,9 +473,12 @@ class SessionRuns:
         return list(self._notices), lines
 
     def close(self) -> None:
+        """End the runs, and read what they report at their end."""
         for started in self._runs_by_job.values():
-            if isinstance(started, _StartedRun) and not started.run.is_over:
-                started.run.close()
+            if isinstance(started, _StartedRun):
+                if not started.run.is_over:
+                    started.run.close()
+                started.wait_for_end(self._notices)
         self._stack.close()
 
     def _open_project(self, file: Path) -> _OpenProject:

@@ -73,6 +73,18 @@ def test_the_summary_names_no_report_of_a_run_that_is_not_stored(project: Pytest
     output.no_fnmatch_line("*workbench report*")
 
 
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_what_a_run_reports_at_its_end_is_in_the_summary(project: PytestProject, processes: str) -> None:
+    project.add_set("home/light.evalset.json", hall=GOOD, kitchen=GOOD)
+    project.write("home/metric.py", "def down(instance):\n    raise ConnectionError('refused')\n")
+    metrics = {"down": {"code_config": {"name": "home.metric.down"}}}
+    project.write("home/test_config.json", {"criteria": {"down": 0.5}, "custom_metrics": metrics})
+
+    output = project.pytest("-n", processes, "home/light.evalset.json").stdout
+
+    output.fnmatch_lines(["* not judged; continue with `workbench run --resume`"])
+
+
 def test_each_process_is_one_run_in_the_history_and_in_the_summary(project: PytestProject) -> None:
     project.add_set("home/one.evalset.json", **{f"a{number}": GOOD for number in range(4)})
     project.add_set("home/two.evalset.json", **{f"b{number}": BAD for number in range(4)})
