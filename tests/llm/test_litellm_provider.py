@@ -104,6 +104,32 @@ async def test_each_failure_becomes_its_kind_of_trouble(
 
 
 @pytest.mark.needs_litellm
+async def test_a_malformed_answer_is_an_outage_without_a_traceback(
+    serve: Serve, open_models: OpenModels, capfd: pytest.CaptureFixture[str]
+) -> None:
+    malformed = openai("")
+    assert isinstance(malformed.body, dict)
+    malformed.body["choices"][0]["message"]["content"] = [{"type": "text", "text": "yes"}]
+    answers = iter([malformed, openai("yes", finish="a new reason")])
+    models = open_models(serve(lambda _: next(answers)), options={"tries": 1})
+
+    with pytest.raises(ModelError, match="the service cannot be reached or has failed") as raised:
+        await models.ask(request(model=MODEL))
+    assert (await models.ask(request("again", model=MODEL))).text == "yes"
+
+    assert "Traceback" not in str(raised.value)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.needs_litellm
+async def test_an_answer_that_was_only_thought_names_the_limit(serve: Serve, open_models: OpenModels) -> None:
+    models = open_models(serve(lambda _: openai("", finish="length")))
+
+    with pytest.raises(ModelError, match=r"has no text .length.; raise max_output_tokens"):
+        await models.ask(request(model=MODEL))
+
+
+@pytest.mark.needs_litellm
 @pytest.mark.parametrize("model", [MODEL, "deepseek/local-1"])
 @pytest.mark.parametrize(
     ("refusal", "reason"),

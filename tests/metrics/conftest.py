@@ -26,7 +26,7 @@ class Services:
     def __init__(self) -> None:
         self.text = TextScorer()
         self.function: Callable[[CustomScoreRequest], CustomScoreAnswer] | None = None
-        self.model: Callable[[ModelRequest], str | ModelError] | None = None
+        self.model: Callable[[ModelRequest], str | ModelReply | ModelError] | None = None
         self.requests: list[ModelRequest] = []
 
     async def ask(self, request: ModelRequest) -> ModelReply:
@@ -35,7 +35,7 @@ class Services:
         answer = self.model(request)
         if isinstance(answer, ModelError):
             raise answer
-        return ModelReply(text=answer, finish="STOP")
+        return answer if isinstance(answer, ModelReply) else ModelReply(text=answer, finish="STOP")
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         assert self.function is not None

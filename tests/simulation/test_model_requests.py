@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.simulation.model_calls import make_request, make_response
 from workbench.llm.prompt_templates import OwnPrice, Prices
-from workbench.simulation.model_requests import ENDPOINTS, RequestRules, calculate_cost, find_differences
+from workbench.simulation.model_requests import ENDPOINTS, RequestRules, calculate_cost, find_differences, is_failure
 
 Json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -214,3 +214,35 @@ def test_a_number_that_differs_each_time_is_declared_as_a_field(name: str, value
     assert (found.before, found.now) == tuple(map(str, values))
     how = f"declare the whole field in [replay] volatile_fields (config.{name})"
     assert found.hint == f"it looks like {looks}: if it does not matter, {how}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("application/json", '{"choices": [{"message": {"content": "an error"}}], "error": null}', False),
+        ("application/json", "[[0.1, 0.2]]", False),
+        ("application/x-ndjson", '{"message": {}}\n{"done": true}\n', False),
+        ("text/event-stream", 'data: {"choices": []}\n\ndata: [DONE]\n\n', False),
+        ("text/event-stream", ": a comment\n\n", False),
+        ("text/plain", "A transcription", False),
+        ("application/json", '{"error": {"message": "overloaded"}}', True),
+        ("text/event-stream", 'data: {"choices": []}\n\ndata: {"type": "error", "error": {}, "code": 1}\n\n', False),
+        ("text/event-stream", 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error"}}\n\n', True),
+        ("application/json", '{"choices": [{"mess', True),
+        ("application/json", "", True),
+        ("application/json", "null", True),
+        ("text/html", "Sign in", True),
+        ("", "<!DOCTYPE html><title>Sign in</title>", True),
+    ],
+)
+def test_an_error_of_a_gateway_with_a_good_status_is_a_failure(kind: str, text: str, expected: bool) -> None:
+    response = {"status": 200, "headers": {"content-type": kind} if kind else {}, "chunks": [[0.1, text]]}
+
+    assert is_failure(response) is expected
+
+
+def test_a_failure_has_a_status_and_an_answer_in_bytes_is_none() -> None:
+    assert is_failure({"status": 503, "chunks": []})
+    assert not is_failure({"status": 200, "headers": {}, "chunks": [[0.1, {"base64": "AAAA"}]]})
+    assert not is_failure({"items": []})
+    assert not is_failure(None)

@@ -109,6 +109,16 @@ def test_a_pipe_is_written_once_a_program_reads_it(tmp_path: Path, monkeypatch: 
 
 
 @needs_named_pipes
+def test_a_reader_of_a_pipe_may_end_before_it_has_read_everything(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    reader = subprocess.Popen(["head", "-c", "1", str(pipe)], stdout=subprocess.PIPE)
+
+    write_directly(pipe, [b"x" * 1_000_000, b"y" * 100_000], announce=print)
+
+    assert reader.communicate()[0] == b"x"
+
+
+@needs_named_pipes
 def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

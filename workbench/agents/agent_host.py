@@ -6,6 +6,7 @@ and is closed once. Everything is used on one event loop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from workbench.model.evalset import Content, ConversationScenario, Invocation
 from workbench.model.identity import Dependencies
-from workbench.model.results import Failure, InvocationScore, TurnResult
+from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
 from workbench.model.target import AgentDescription
 from workbench.model.trace import Span
 
@@ -265,6 +266,12 @@ class CustomScoreAnswer:
     dependencies: Dependencies | None = None
 
 
+def make_metric_timeout(seconds: float, *, dependencies: Dependencies | None = None) -> AgentError:
+    """Make the error of a metric that took too long. `dependencies` is what it used until then."""
+    failure = Failure(kind=FailureKind.TIMEOUT, message=f"took longer than {seconds:g} s")
+    return AgentError(failure, dependencies=dependencies)
+
+
 class AgentHost(Protocol):
     """Opens the sessions of one target."""
 
@@ -279,8 +286,11 @@ class AgentHost(Protocol):
     ) -> HostSession:
         """Open a session. Returns at once; errors appear at the first turn."""
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a custom metric in a process that can import the agent's code. Raises AgentError."""
+    async def score(self, request: CustomScoreRequest, *, timeout_seconds: float = math.inf) -> CustomScoreAnswer:
+        """Run a custom metric in a process that can import the agent's code. Raises AgentError.
+
+        If another metric ends its process, it starts once more and has the whole time again.
+        """
 
     async def close(self) -> None:
         """End every process. Open sessions fail."""

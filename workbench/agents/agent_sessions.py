@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import itertools
 import json
+import math
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from workbench.agents.agent_host import (
     ToolAnswer,
     ToolOutcome,
     ToolResponder,
+    make_metric_timeout,
 )
 from workbench.agents.channel import Message
 from workbench.agents.processes import Child, Exit, Lease, describe_slow_import, resolve
@@ -529,6 +531,7 @@ async def run_custom_metric(
     request: CustomScoreRequest,
     *,
     alone: bool,
+    timeout_seconds: float,
     complete: CompleteRecord,
 ) -> CustomScoreAnswer:
     """Run the metric in a process from `lease`. Raises AgentError, with `retry_alone` if another metric killed it."""
@@ -548,17 +551,28 @@ async def run_custom_metric(
         child.attach(number, answer)
         child.on_exit.append(answer)
 
-    child = await lease.acquire([_build_score_message(number, request)], attach)
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(_get_limit(timeout_seconds)):
+            child = await lease.acquire([_build_score_message(number, request)], attach)
+    except TimeoutError as error:
+        raise make_metric_timeout(timeout_seconds) from error
     reusable = False
     try:
-        found = await answered
-        reusable = True
+        await asyncio.wait([answered], timeout=_get_limit(timeout_seconds - (time.monotonic() - started)))
+        reusable = answered.done()
+        if not reusable:  # the process then reports what the metric used until now
+            child.send({"type": "cancel", "session": number})
+            await asyncio.wait([answered], timeout=_PATIENCE)
     finally:
         child.detach(number)
         if answer in child.on_exit:
             child.on_exit.remove(answer)
         lease.release(child, reusable=reusable)
     dependencies = await complete(dependencies)
+    if not reusable:
+        raise make_metric_timeout(timeout_seconds, dependencies=dependencies)
+    found = answered.result()
     if isinstance(found, Exit):
         message = f"{request.metric}: the process of the metric {found.describe()}"
         failure = found.failure or Failure(kind=FailureKind.METRIC, message=message, stderr_tail=found.stderr or None)
@@ -571,6 +585,11 @@ async def run_custom_metric(
     if found["type"] == "failed":
         raise AgentError(_build_metric_failure(request, found), dependencies=dependencies)
     return read_scores(found["result"], dependencies)
+
+
+def _get_limit(seconds: float) -> float | None:
+    """Return a limit for asyncio, which has None for no limit."""
+    return None if math.isinf(seconds) else max(0.0, seconds)
 
 
 def _build_metric_failure(request: CustomScoreRequest, found: Message) -> Failure:

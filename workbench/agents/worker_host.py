@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import time
 from functools import partial
@@ -96,15 +97,21 @@ class WorkerHost:
         """Return what adds the state of installed libraries to the record of a process that is acquired later."""
         return partial(self._libraries.complete, loaded_ns=self._renewed_ns)
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+    async def score(self, request: CustomScoreRequest, *, timeout_seconds: float = math.inf) -> CustomScoreAnswer:
         """See `AgentHost.score`. If the process of a metric dies, the metric is tried once more, alone."""
-        complete = self._make_completion()
+        run = partial(
+            run_custom_metric,
+            numbers=self._numbers,
+            request=request,
+            timeout_seconds=timeout_seconds,
+            complete=self._make_completion(),
+        )
         try:
-            return await run_custom_metric(self._scoring, self._numbers, request, alone=False, complete=complete)
+            return await run(self._scoring, alone=False)
         except AgentError as error:
             if not error.retry_alone:
                 raise
-        return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True, complete=complete)
+        return await run(self._scoring_alone, alone=True)
 
     async def close(self) -> None:
         if not self._closed:

@@ -126,7 +126,8 @@ class CommandProject(NamedTuple):
     flag_value=_LATEST,
     metavar="[RUN]",
     help="Resume a run that was interrupted or could not reach its judges. Default: the newest. Finished cases that "
-    "have not changed are reused. Without other arguments all cases of that run are selected.",
+    "have not changed are reused. Without other arguments all cases of that run are selected. --runs and --timeout "
+    "are kept unless they are given.",
 )
 @tool_options
 @shard_option

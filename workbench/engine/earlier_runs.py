@@ -241,6 +241,8 @@ _ANSWERS = ("models", "fresh", "record", "record_calls", "record_tools", "replay
 """What answers models and tools, and what records them: all of the resumed run, or all as given now."""
 _KEPT = (
     "config",
+    "runs",
+    "timeout_seconds",
     "simulate_tools",
     *_ANSWERS,
     "max_model_calls",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.agents.agent_host import (
-    AgentError,
     AgentHost,
     CustomScoreAnswer,
     CustomScoreRequest,
@@ -31,7 +30,7 @@ from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest,
 from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
 from workbench.metrics.judges.judge_calls import MOST_SAMPLES
 from workbench.metrics.text_worker import TextScorer
-from workbench.model.results import Failure, FailureKind, ModelSpending
+from workbench.model.results import ModelSpending
 from workbench.model.target import AgentKind, Isolation, Target
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project
@@ -405,11 +404,4 @@ class RunServices:
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Run a metric function in the target's worker, with the timeout of a case. Raises AgentError."""
-        try:
-            async with asyncio.timeout(self._timeout_seconds) as deadline:
-                return await self._host().score(replace(request, left=self._left()))
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            message = f"took longer than {self._timeout_seconds:g} s"
-            raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from error
+        return await self._host().score(replace(request, left=self._left()), timeout_seconds=self._timeout_seconds)

@@ -365,8 +365,14 @@ class Runner:
         """Report the cases that were not judged, and how to judge them."""
         if not self._not_judged:
             return
-        can_resume = bool(self._plan.selections) and self._plan.options.history
-        how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
+        command = self._plan.options.command
+        how = "run them again to judge them"
+        if self._plan.selections and self._plan.options.history:
+            how = "continue with `workbench run --resume`"
+        elif command.startswith("watch"):
+            how = "`workbench run --affected` judges them"
+        elif command.startswith("workbench "):
+            how = f"run `{command}` again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
     def _warn_of_live_models(self, models: RunModels) -> None:

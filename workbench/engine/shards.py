@@ -177,13 +177,16 @@ def merge_shards(root: Path, paths: Sequence[Path], *, command: str) -> MergedRu
             return _store(parts, history, root=root, command=command)
 
 
+_EXPECTED = "expected the .workbench folder that a shard has written"
+
+
 def _open_part(path: Path, folder: Path, opened: ExitStack) -> StoredShard:
     """Open a copy, in `folder`, of the history at a path. Raises StoreError."""
     places = (path,) if path.is_file() else (path / _FILE, path / get_history_path(Path()))
     file = next((place for place in places if place.is_file()), None)
     if file is None:
         what = f"there is no {_FILE} in this folder" if path.is_dir() else "there is no such file or folder"
-        raise StoreError(path, f"{what}, expected the .workbench folder that a shard has written")
+        raise StoreError(path, f"{what}, {_EXPECTED}")
     target = get_history_path(folder)
     with os_errors("read", file):
         target.parent.mkdir(parents=True)
@@ -197,7 +200,7 @@ def _open_part(path: Path, folder: Path, opened: ExitStack) -> StoredShard:
         message = "it is damaged" if isinstance(error, DamagedFile) else error.message
         raise StoreError(file, message) from error
     if history.pop_notice() is not None:  # a new history was created instead
-        raise StoreError(file, "it is damaged, or no history of workbench")
+        raise StoreError(file, f"it is damaged, or no history of workbench, {_EXPECTED}")
     for run in runs:
         if (shard := get_shard(run)) is not None:
             return StoredShard(path, history, run, shard)

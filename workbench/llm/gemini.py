@@ -14,6 +14,7 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from workbench.llm.model_types import (
@@ -73,6 +74,8 @@ def describe_connection_error(error: BaseException) -> str | None:
         return f"cannot connect to {server}{f': {reason}' if reason else ''}"
     if names & _TIMED_OUT:
         return f"no answer from {server} in time"
+    if "TooManyRedirects" in names:
+        return f"{server} redirected the request too often"
     if names & _DISCONNECTED or any(isinstance(cause, ConnectionError) for cause in causes):
         return f"{server} closed the connection before it answered"
     return None
@@ -139,6 +142,8 @@ _NO_KEY = (
 )
 _SILENCE = logging.NullHandler()
 """Without a handler, remarks of the library about replies would be written to standard error."""
+RAISE_LIMIT = "raise max_output_tokens: thinking counts, too"
+"""The hint if a model thought until the limit."""
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
 
 
@@ -230,7 +235,6 @@ def _make_client(environment: Mapping[str, str]) -> Client:
 
 def _make_config(request: ModelRequest) -> GenerateContentConfig:
     from google.genai import types
-    from pydantic import ValidationError
 
     try:
         config = types.GenerateContentConfig.model_validate(request.config)
@@ -258,7 +262,9 @@ def _read_reply(response: GenerateContentResponse, model: str) -> ModelReply:
     text, finish = _read_text(candidate), None if candidate is None else _get_enum_value(candidate.finish_reason)
     if not text:
         explanation = (candidate.finish_message if candidate is not None else None) or finish or ""
-        hint = "raise max_output_tokens: thinking counts, too" if finish == "MAX_TOKENS" else ""
+        if candidate is None and response.usage_metadata is None:  # {"error": ...} of a gateway, with status 200
+            explanation = "it has neither candidates nor usage: a gateway may have answered"
+        hint = RAISE_LIMIT if finish == "MAX_TOKENS" else ""
         trouble = Trouble.BLOCKED if finish in _BLOCKING else Trouble.EMPTY
         raise make_model_error(trouble, model, explanation, hint=hint, usage=_read_usage(response))
     return ModelReply(text=text, finish=finish, version=response.model_version, usage=_read_usage(response))
@@ -312,13 +318,15 @@ def _read_retry_after(error: APIError, body: Any) -> float | None:
 def make_library_error(error: Exception, model: str) -> ModelError:
     """Classify an error of a connection or of google.auth.
 
-    A reply that is not JSON comes from a proxy, not from the service.
+    A reply that is not JSON, or not that of a model, comes from a proxy, not from the service.
     """
     problem = describe_connection_error(error)
     if problem is not None:  # google.auth also connects to servers
         return make_model_error(Trouble.UNAVAILABLE, model, problem)
     if isinstance(error, JSONDecodeError):
         return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is not JSON: {error}")
+    if isinstance(error, UnicodeDecodeError) or (isinstance(error, ValidationError) and "Response" in error.title):
+        return make_model_error(Trouble.UNAVAILABLE, model, f"its answer cannot be read: {error}")
     if is_address_error(error):  # a retry would not help
         return make_model_error(
             Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.llm.gemini import IGNORED_LITELLM_KEYS, LITELLM_KEYS, describe_connection_error, to_snake_case
+from workbench.llm.gemini import (
+    IGNORED_LITELLM_KEYS,
+    LITELLM_KEYS,
+    RAISE_LIMIT,
+    describe_connection_error,
+    to_snake_case,
+)
 from workbench.llm.model_types import (
     ModelError,
     ModelReply,
@@ -31,6 +39,8 @@ _NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low", re.I)
 """Messages of OpenAI (429) and Anthropic (400) for an account without credit."""
 _NO_SCHEMA = re.compile(r"response_format|json_schema", re.I)
 """Messages of local servers that do not support the reply format. Some send them with status 500."""
+_TRACEBACK = "Traceback (most recent call last)"
+"""LiteLLM appends its traceback to some messages."""
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
@@ -106,6 +116,8 @@ def _load_library() -> Any:
         raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {MISSING}") from error
     litellm.suppress_debug_info = True  # it prints to the terminal otherwise
     litellm.telemetry = False
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it logs remarks about replies on the terminal
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # as above
     return litellm
 
 
@@ -150,7 +162,8 @@ def _read_reply(response: Any, model: str) -> ModelReply:
         )
     if not text:
         trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
-        raise make_model_error(trouble, model, finish or "", usage=usage)
+        hint = RAISE_LIMIT if finish == "length" else ""
+        raise make_model_error(trouble, model, finish or "", hint=hint, usage=usage)
     return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
 
 
@@ -171,4 +184,5 @@ def _make_error(error: Exception, model: str) -> ModelError:
     retry_after = None if headers is None else parse_retry_after(headers.get("retry-after"))
     # For answers of the provider, the text of the library says most.
     problem = describe_connection_error(error) if trouble.is_outage else None
-    return make_model_error(trouble, model, problem or f"{name}: {error}", retry_after=retry_after)
+    text = f"{name}: {error}".partition(_TRACEBACK)[0].rstrip()
+    return make_model_error(trouble, model, problem or text, retry_after=retry_after)

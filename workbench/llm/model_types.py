@@ -83,14 +83,14 @@ Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 """Asks a model, a cache, a recording or a script. Raises ModelError."""
 
 
-async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callable[[str], bool]) -> ModelReply:
+async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callable[[ModelReply], bool]) -> ModelReply:
     """Ask a model. If the cached reply is unreadable, ask once more, since another sample may be readable.
 
     New replies are final. So are cached replies that were renewed before: otherwise a model that never answers
     readably would be asked in every run. `is_readable` is called off the event loop. Raises ModelError.
     """
     reply = await ask(request)
-    if not reply.cached or reply.renewed or await asyncio.to_thread(is_readable, reply.text):
+    if not reply.cached or reply.renewed or await asyncio.to_thread(is_readable, reply):
         return reply
     return await ask(request.model_copy(update={"renewed": True}))
 

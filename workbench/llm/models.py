@@ -222,7 +222,8 @@ class Breaker:
         if self._trouble is None:
             self._trouble = error.trouble
             self.tripped.set()
-            request = "" if error.retry_after is None else f", which asks to wait {error.retry_after:,.0f} s"
+            wait = error.retry_after or 0.0
+            request = f", which asks to wait {wait:,.0f} s" if wait > LONGEST_WAIT else ""  # shorter ones were kept
             self._on_trip(f"{error.message}; this run no longer calls {self._model}{request}")
         if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
             self.check()

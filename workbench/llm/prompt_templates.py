@@ -177,8 +177,11 @@ class Tokens(NamedTuple):
 
 
 def count_tokens(usage: TokenUsage | None) -> Tokens | None:
-    """Count the tokens of a reply; None if the model did not report both input and output."""
+    """Count the tokens of a reply; None if the model did not report both input and output, or negative numbers."""
     if usage is None or usage.prompt is None:
+        return None
+    counts = (usage.prompt, usage.tool_use_prompt, usage.candidates, usage.thoughts, usage.cached, usage.total)
+    if min(count or 0 for count in counts) < 0:  # of a broken gateway
         return None
     input_tokens = usage.prompt + (usage.tool_use_prompt or 0)
     if usage.candidates is None and usage.thoughts is None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from workbench.agents.agent_host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble, ask_for_readable
 from workbench.metrics.case_view import CaseView, JudgedCase, Turn
+from workbench.metrics.judges.reply_parser import describe_unreadable, is_whole_json
 from workbench.metrics.metric_types import (
     CaseJudge,
     Judge,
@@ -39,6 +40,7 @@ from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import Criterion, CustomMetricFunction, EvalConfig
 from workbench.model.identity import Dependencies
 from workbench.model.results import (
+    FailureKind,
     InvocationScore,
     Judgement,
     JudgeSample,
@@ -75,7 +77,8 @@ async def judge_custom(
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
         errored = build_error_result(rule, error.failure.message, total=len(view.turns), details=details)
         dependencies = error.dependencies or Dependencies()
-        return [errored.model_copy(update={"dependencies": dependencies.close()})]
+        is_outage = error.failure.kind in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)
+        return [errored.model_copy(update={"dependencies": dependencies.close(), "outage": is_outage})]
     return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 
@@ -236,14 +239,14 @@ class _Questioner:
         for number in range(self._options.samples):
             request = self._make_request(question, number, f"{self._name}:preparation")
             try:
-                reply = await ask_for_readable(self._ask, request, lambda text: _is_readable(question, text))
+                reply = await ask_for_readable(self._ask, request, lambda reply: _is_readable(question, reply))
             except ModelError as error:
                 tries.append(_make_failed_sample(error))
                 if error.trouble in _MAY_BE_CHANCE:
                     continue
                 break
             try:
-                prepared = await asyncio.to_thread(question.read, reply.text)
+                prepared = await asyncio.to_thread(_read_preparation, question, reply)
             except UnreadableReply as error:
                 tries.append(_make_sample(reply, problem=str(error)))
                 continue
@@ -301,7 +304,7 @@ class _Questioner:
 
 async def _ask_sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
     try:
-        reply = await ask_for_readable(ask, request, lambda text: question.read(text).problem is None)
+        reply = await ask_for_readable(ask, request, lambda reply: question.read(reply.text).problem is None)
     except ModelError as error:  # only this sample fails
         return _make_failed_sample(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
@@ -310,9 +313,17 @@ async def _ask_sample(request: ModelRequest, question: ModelQuestion, ask: Ask) 
     return sample.model_copy(update=update), opinion
 
 
-def _is_readable(question: PreparingQuestion, reply: str) -> bool:
+def _read_preparation(question: PreparingQuestion, reply: ModelReply) -> ModelQuestion:
+    """Read the question of the samples. Raises UnreadableReply, also for a list without its end."""
+    prepared = question.read(reply.text)
+    if reply.is_truncated and not is_whole_json(reply.text):
+        raise UnreadableReply(describe_unreadable(reply.text, "the whole list"))
+    return prepared
+
+
+def _is_readable(question: PreparingQuestion, reply: ModelReply) -> bool:
     try:
-        question.read(reply)
+        _read_preparation(question, reply)
     except UnreadableReply:
         return False
     return True

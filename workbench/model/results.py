@@ -416,7 +416,7 @@ class MetricResult(Fact):
 
     `score` is the mean over the scored turns, or None with a `reason`. `scored` of `total` turns were scored. A metric
     that rates the whole case has an empty `per_invocation`, and `total` is 1. `dependencies` are those of a custom
-    metric.
+    metric, and `outage` means that it took too long, or that a service did not answer it.
     """
 
     name: str
@@ -429,6 +429,7 @@ class MetricResult(Fact):
     total: int = 0
     per_invocation: tuple[InvocationScore, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)
+    outage: bool = False
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
     @property
@@ -449,12 +450,15 @@ class MetricResult(Fact):
 
     @property
     def has_outage(self) -> bool:
-        """True if it has no score because a judge could not be reached, so that a retry may succeed."""
-        return self.status is MetricStatus.ERROR and any(
-            sample.outage
-            for score in self.per_invocation
-            if score.judgement is not None and score.score is None
-            for sample in score.judgement.calls
+        """True if it has no score because a judge or another service gave no answer, so that a retry may succeed."""
+        return self.status is MetricStatus.ERROR and (
+            self.outage
+            or any(
+                sample.outage
+                for score in self.per_invocation
+                if score.judgement is not None and score.score is None
+                for sample in score.judgement.calls
+            )
         )
 
 

@@ -329,7 +329,9 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
     if earlier_run is None:
         earlier_run = history.get_previous_run(later_run.run_id)
     if earlier_run is None:
-        problem = f"no run before {later_run.run_id} judged cases of its sets; run them again, or name two runs"
+        words = " ".join(later_run.command.split()[:2])
+        command = words if words in ("workbench eval", "workbench score") else "workbench run"
+        problem = f"no run before {later_run.run_id} judged cases of its sets; run `{command}` again, or name two runs"
         raise StoreError(history.path, problem)
 
     def list_earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:

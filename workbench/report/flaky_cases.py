@@ -492,7 +492,7 @@ def outage_line(left_out: Sequence[CaseKey]) -> str | None:
     names = join_some([redacted_line(str(case)) for case in left_out], _MOST_NAMED)
     return (
         f"left out: {pluralise(len(left_out), 'case')} whose last run ended before the agent started, so that it is "
-        f"not known what changed; run them again: {names}"
+        f"not known what changed; `workbench run --failed` runs them again: {names}"
     )
 
 

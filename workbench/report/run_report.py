@@ -18,6 +18,7 @@ from workbench.model.results import (
     CaseResult,
     CaseStatus,
     ConversationEnd,
+    FailureKind,
     InvocationScore,
     Judgement,
     JudgeSample,
@@ -310,6 +311,8 @@ class CaseOutcome(NamedTuple):
     """Why models were asked although there is a recording of the case."""
     is_quarantined: bool
     """True for a FAILED that does not fail the run."""
+    is_outage: bool = False
+    """True for an ERROR because a judge or another service did not answer."""
 
 
 def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
@@ -330,6 +333,8 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
         if difference is None
         else "; ".join(filter(None, (describe_reason(difference), difference.hint))),
         is_quarantined=result.is_quarantined,
+        is_outage=result.has_outage
+        or (result.failure is not None and result.failure.kind is FailureKind.INFRASTRUCTURE),
     )
 
 
@@ -432,12 +437,12 @@ class Repeats:
 
 
 def count_repeats(outcomes: Sequence[CaseOutcome]) -> list[Repeats]:
-    """Count the repeats of cases that ran more than once, without skipped and cancelled repeats."""
+    """Count the repeats of cases that ran more than once, without outages and skipped and cancelled repeats."""
     if not any(outcome.repeat for outcome in outcomes):  # grouping thousands of cases takes time and memory
         return []
     counts: dict[CaseKey, list[bool]] = {}
     for outcome in outcomes:
-        if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
+        if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED) and not outcome.is_outage:
             counts.setdefault(outcome.case, []).append(outcome.status is CaseStatus.PASSED)
     return [Repeats(str(key), sum(passed), len(passed)) for key, passed in counts.items() if len(passed) > 1]
 

@@ -353,3 +353,32 @@ def iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         except ValueError:  # the end of a stream: `[DONE]`
             continue
         yield from (each for each in (parsed if isinstance(parsed, list) else [parsed]) if isinstance(each, dict))
+
+
+def is_failure(response: Mapping[str, Any] | None) -> bool:
+    """True for a status such as 429, 503 or 401, and for an error or a page of a gateway whatever its status.
+
+    With another key or at another time the request may get an answer.
+    """
+    if response is None:
+        return False
+    if response.get("status", 200) >= 400:
+        return True
+    texts = [chunk for _, chunk in response.get("chunks", ())]
+    if "chunks" not in response or not all(isinstance(text, str) for text in texts):  # no HTTP, or a picture
+        return False
+    answers = [*iter_answers(response)]
+    if answers:
+        return any(answer.get("error") for answer in answers)
+    text, kind = "".join(texts).strip(), response.get("headers", {}).get("content-type", "")
+    if _is_json(text) or _is_json(text.partition("\n")[0]):  # the second: an object in each line
+        return text == "null"
+    return "json" in kind or "html" in kind or text.startswith("<")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

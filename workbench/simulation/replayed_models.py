@@ -30,6 +30,7 @@ from workbench.simulation.model_requests import (
     find_differences,
     find_model,
     get_item,
+    is_failure,
     iter_answers,
     make_expression,
     read_usage,
@@ -483,7 +484,7 @@ class CaseModels:
         answered: set[tuple[int, str | None]] = set()  # requests by turn; with None: any of a turn
         for _, call in sorted(self._calls.items(), reverse=True):
             request, any_request = (call.turn, call.key), (call.turn, None)
-            has_failed = call.error is not None or _is_failure(call.response)
+            has_failed = call.error is not None or is_failure(call.response)
             if call.is_whole and not has_failed:
                 answered |= {request, any_request}
             elif allows_fallback and call.error is None and any_request in answered:
@@ -517,15 +518,15 @@ class CaseModels:
         equal_calls, recorded_call = unused.get((call.turn, call.key)), None
         while equal_calls:
             recorded_call = equal_calls.popleft()
-            is_failure = self._plan.mode is ModelMode.AUTO and _is_failure(recorded_call.response)
-            if self._can_replay(recorded_call) and not (is_failure and equal_calls):
+            has_failed = self._plan.mode is ModelMode.AUTO and is_failure(recorded_call.response)
+            if self._can_replay(recorded_call) and not (has_failed and equal_calls):
                 break
         return recorded_call
 
     def _can_replay(self, recorded: RecordedModelCall) -> bool:
         """Return True if there is an answer. In the mode AUTO, only a chat replays a failure such as an outage."""
         may_have_failed = self._plan.mode is ModelMode.REPLAY or self._plan.turns is not None
-        return recorded.response is not None and (may_have_failed or not _is_failure(recorded.response))
+        return recorded.response is not None and (may_have_failed or not is_failure(recorded.response))
 
     def _find_difference(
         self, call: _Call, unused: _UnusedCalls, *, equal: RecordedModelCall | None
@@ -568,11 +569,6 @@ def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
     if len(texts) == len(chunks) > 1 and (masked := mask_secrets(joined)) != joined:
         redacted["chunks"] = [[chunks[-1][0], masked]]
     return redacted
-
-
-def _is_failure(response: Mapping[str, Any] | None) -> bool:
-    """True for a status such as 429, 503 or 401: with another key or at another time the request may get an answer."""
-    return bool((response or {}).get("status", 200) >= 400)
 
 
 class _RecordedFile:

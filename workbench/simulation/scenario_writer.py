@@ -173,7 +173,7 @@ class ScenarioWriter:
             sample=sample,
             purpose=PURPOSE,
         )
-        self._collect(await ask_for_readable(self._ask, request, lambda text: any(self._read_drafts(text))))
+        self._collect(await ask_for_readable(self._ask, request, lambda reply: any(self._read_drafts(reply.text))))
         self._progress(len(self._new_scenarios))
 
     def _read_drafts(self, reply: str) -> Iterable[ScenarioDraft]:

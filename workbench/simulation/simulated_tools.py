@@ -204,7 +204,7 @@ class ModelTools:
             purpose=PURPOSE,
         )
         try:
-            return await ask_for_readable(self._ask, request, lambda text: any(iter_json_objects(text)))
+            return await ask_for_readable(self._ask, request, lambda reply: any(iter_json_objects(reply.text)))
         except ModelError as error:
             kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.TOOL
             message = f"{call.tool}: the model that simulates it did not answer: {error.message}"

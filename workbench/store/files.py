@@ -340,9 +340,14 @@ def _read_first(pipe: io.FileIO, path: Path) -> bytes:
 def write_directly(path: Path, pieces: Iterable[bytes], *, announce: Callable[[str], None]) -> None:
     """Write to a pipe or device, such as `>(command)` of a shell. Raises StoreError.
 
-    A pipe without a reader is announced, and refused if none comes within a minute.
+    A pipe without a reader is announced, and refused if none comes within a minute. A reader may end before it has read
+    everything (`head`), as that of standard output.
     """
-    with os_errors("write", path), open(_open_for_reader(path, announce), "wb") as file:
+    with (
+        os_errors("write", path),
+        contextlib.suppress(BrokenPipeError),
+        open(_open_for_reader(path, announce), "wb") as file,
+    ):
         file.writelines(pieces)
 
 

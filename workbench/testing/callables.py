@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import inspect
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,7 @@ from workbench.agents.agent_host import (
     OnSpan,
     SessionEnd,
     SessionRequest,
+    make_metric_timeout,
 )
 from workbench.agents.agent_sessions import build_instance, read_scores
 from workbench.agents.worker.adapters import function
@@ -424,7 +426,17 @@ class CallingHost:
         on_opened()
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
-    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+    async def score(self, request: CustomScoreRequest, *, timeout_seconds: float = math.inf) -> CustomScoreAnswer:
+        limit = None if math.isinf(timeout_seconds) else timeout_seconds
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                return await self._score(request)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise make_metric_timeout(timeout_seconds) from error
+
+    async def _score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         judge = self._parsed.get(request.metric)
         try:
             if judge is not None:

@@ -64,7 +64,7 @@ _HOOKS = pytest.StashKey["SessionHooks"]()
 class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
-    def collect(self) -> list[EvalCaseItem | UnusableSetItem]:
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem | _OuterName]:
         """Return the cases in the order of the file, after an item for problems of the set outside of its cases.
 
         If no case can run and the command line names a case, the file has a collection error instead. The same is true
@@ -73,11 +73,14 @@ class EvalSetFile(pytest.File):
         items = list(self._iter_items())
         item_names = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
         cases = [name for name in item_names if not name.startswith("(")]
-        unknown_names = [name for name in self._list_named_items() if name not in item_names]
+        named = self._list_named_items()
+        unknown_names = [name for name in named if name not in item_names]
         if unknown_names:
             messages = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown_names)
             raise self.CollectError(_make_safe("\n".join(messages)))
-        return items
+        return [
+            _OuterName.wrap(item) if item.name in named or item.name.split("[")[0] in named else item for item in items
+        ]
 
     def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
         runs = _get_hooks(self.session).runs
@@ -118,6 +121,29 @@ class EvalSetFile(pytest.File):
             for file, separator, name in arguments
             if separator and os.path.abspath(folder / file) == str(self.path)  # noqa: PTH100 - links stay as they are
         ]
+
+
+class _OuterName(pytest.Collector):
+    """A part of the name of an item. pytest looks for `FILE::a::b` as an item `b` in a collector `a`."""
+
+    def __init__(self, *, item: EvalCaseItem | UnusableSetItem, **others: Any) -> None:
+        super().__init__(**others)
+        self._item = item
+
+    @classmethod
+    def wrap(cls, item: EvalCaseItem | UnusableSetItem) -> EvalCaseItem | UnusableSetItem | _OuterName:
+        """Return the item, in a collector if pytest splits its name."""
+        base, bracket, rest = item.name.partition("[")  # pytest splits nothing after a bracket
+        first, separator, others = base.partition("::")
+        if not separator:
+            return item
+        item.name = f"{others}{bracket}{rest}"
+        assert item.parent is not None
+        return cls.from_parent(item.parent, name=first, item=item)
+
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem | _OuterName]:
+        """Return the item below the first part of its name."""
+        return [self.wrap(self._item)]
 
 
 class UnusableSetItem(pytest.Item):
@@ -217,7 +243,7 @@ class EvalCaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
         """Return the file, no line, and the name of the item in headings."""
-        return self.path, None, f"{self._shown_path()}::{self.name}"
+        return self.path, None, self.nodeid
 
     def _shown_path(self) -> str:
         return self.nodeid.partition("::")[0]
@@ -435,20 +461,24 @@ class SessionRuns:
     def list_summary(self) -> tuple[list[str], list[str]]:
         """Return lines for the end of the session: notices, and what is true of the runs of this process."""
         # With pytest-xdist a run is extended: the last one has the costs of all.
-        runs = {
-            each.run.run_id: each.run for each in self._runs_by_job.values() if isinstance(each, _StartedRun)
-        }.values()
+        started_runs = [each for each in self._runs_by_job.values() if isinstance(each, _StartedRun)]
+        runs = {each.run.run_id: each.run for each in started_runs}.values()
+        stored = {each.run.run_id for each in started_runs if each.is_stored}
         lines = list(self._partly_judged)
         for run in runs:
             lines += [spending_line(spending) for spending in run.models]
             lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
-            lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
+            where = f"see `workbench report {run.run_id}`" if run.run_id in stored else "not stored in the history"
+            lines.append(f"run {run.run_id} in {run.plan.root}: {where}")
         return list(self._notices), lines
 
     def close(self) -> None:
+        """End the runs, and read what they report at their end."""
         for started in self._runs_by_job.values():
-            if isinstance(started, _StartedRun) and not started.run.is_over:
-                started.run.close()
+            if isinstance(started, _StartedRun):
+                if not started.run.is_over:
+                    started.run.close()
+                started.wait_for_end(self._notices)
         self._stack.close()
 
     def _open_project(self, file: Path) -> _OpenProject:
@@ -501,13 +531,14 @@ class _OpenProject:
     last_run: _StartedRun | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _StartedRun:
-    """A started run with its events and the results so far."""
+    """A started run with its events and the results so far. `is_stored`: the history has some of its own."""
 
     run: Run
     events: Iterator[RunEvent]
     results: dict[JobKey, CaseResult]
+    is_stored: bool = False
 
     def wait_for_result(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
         """Read events until the job has a result: every job gets a CaseFinished event."""
@@ -524,6 +555,7 @@ class _StartedRun:
         match event:
             case CaseFinished():
                 self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
+                self.is_stored = self.is_stored or (event.in_history and event.source == "executed")
             case Notice(severity="warning" | "error"):
                 notices[event.message] = None
 

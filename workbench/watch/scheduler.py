@@ -29,8 +29,10 @@ from workbench.watch.file_watcher import FileChange
 from workbench.watch.selector import (
     Action,
     Decision,
+    Reason,
     Selector,
     VerdictKey,
+    Why,
     get_path,
     get_verdict_key,
     plan_decisions,
@@ -333,6 +335,7 @@ class Scheduler:
         self._postponed: dict[JobKey, float] = {}  # jobs that wait until nothing changes, with the monotonic time
         self._durations: dict[JobKey, float] = {}  # of the last run, in seconds
         self._suppressed: dict[JobKey, tuple[object, ...]] = {}  # with the state in which they are suppressed
+        self._unanswered: dict[JobKey, VerdictKey] = {}  # with the last run for which they were suppressed
         self._skipped: dict[JobKey, int] = {}  # with the generation in which they are skipped
         self._reruns: dict[JobKey, int] = {}
         self._restarts: dict[JobKey, int] = {}
@@ -392,6 +395,15 @@ class Scheduler:
     def suppress(self, decisions: Iterable[Decision]) -> None:
         """Skip these jobs until a change affects them."""
         self._suppressed.update((each.job, self._summarise_state(each)) for each in decisions)
+
+    def suppress_unanswered(self, decisions: Iterable[Decision]) -> None:
+        """Skip jobs whose last run, of the user or another program, got no answer from the agent or a judge."""
+        for each in decisions:
+            is_unanswered = each.action is Action.LEAVE or Reason(Why.JUDGE_OUTAGE) in each.reasons
+            key = None if each.verdict is None else get_verdict_key(each.verdict)
+            if is_unanswered and key is not None and self._unanswered.get(each.job) != key:
+                self._unanswered[each.job] = key
+                self.suppress([each])
 
     def select_work(self, decisions: Iterable[Decision], *, retries: bool) -> list[Decision]:
         """Return the decisions to carry out; jobs that are active are not among them.
@@ -578,6 +590,7 @@ class Scheduler:
         if not event.in_history:  # the disk may be full: a rerun at once would not help
             self._skip_generation([decision])
         elif event.result.has_outage:  # do not ask a service again at once that is out
+            self._unanswered[job] = VerdictKey(run.run_id, job)
             self.suppress([decision])
         elif decision.action in _WORK and self.may_rerun(decision):
             self._rerun(job)
@@ -671,13 +684,15 @@ class ManualRuns:
         *,
         off_loop: OffLoop,
         rerun: Callable[[JobKey], None],
+        suppress_unanswered: Callable[[Sequence[Decision]], None],
     ) -> None:
-        """`rerun` decides on a job again soon, and runs it if necessary."""
+        """`rerun` decides on a job again soon, and runs it if necessary. `suppress_unanswered`: see `Scheduler`."""
         self._decisions = decisions
         self._active = active
         self._reporter = reporter
         self._off_loop = off_loop
         self._rerun = rerun
+        self._suppress_unanswered = suppress_unanswered
         self._runs: dict[str, _ManualRun] = {}
         self._expected: dict[JobKey, float | None] = {}  # with the time of the save that made the job stale
         self._order = asyncio.Lock()
@@ -731,13 +746,16 @@ class ManualRuns:
         if (run := self._runs.get(run_id)) is not None:
             run.waiting.discard(job)
             run.running.pop(job, None)
-        if job not in self._expected:
+        if job not in self._expected and event.status is not CaseStatus.ERROR:
             return
         decision = await self._off_loop(lambda: self._decisions.decide_finished(job))
+        if decision is not None and event.status is CaseStatus.ERROR:
+            self._suppress_unanswered([decision])
         if decision is None or job not in self._expected or job in self._active:
             return  # a change came meanwhile
         saved_at, key = self._expected.pop(job), VerdictKey(run_id, job)
-        if event.status is CaseStatus.CANCELLED or decision.action in _WORK:
+        is_work = decision.action in _WORK and not event.result.has_outage
+        if event.status is CaseStatus.CANCELLED or is_work:
             self._rerun(job)
         elif decision.verdict is not None and get_verdict_key(decision.verdict) == key:
             holds = decision.action is Action.NOTHING

@@ -92,7 +92,7 @@ class Why(StrEnum):
     REPLAYED = "answers of models were replayed"
     PROBLEM = "it cannot run"
     NEVER_JUDGED = "never judged"
-    JUDGE_OUTAGE = "a judge gave no answer"
+    JUDGE_OUTAGE = "a judge or metric gave no answer"
     NEWER_RUN = "a run to compare it with is now available"
     NOT_COMPARED = "its target has new paths in `watch`"
     ALWAYS = "its target is set to run again after every change"

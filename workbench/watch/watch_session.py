@@ -301,7 +301,12 @@ class WatchSession:
             rerun_when_quiet=lambda job: self._run_task(self._rerun_postponed(job)),
         )
         self._manual_runs = ManualRuns(
-            self._decisions, self._active, self._reporter, off_loop=off_loop, rerun=self._rerun_soon
+            self._decisions,
+            self._active,
+            self._reporter,
+            off_loop=off_loop,
+            rerun=self._rerun_soon,
+            suppress_unanswered=self._scheduler.suppress_unanswered,
         )
         self._turns = WatchTurns(workspace.root)
         self._has_reported_other_watch = False
@@ -530,6 +535,7 @@ class WatchSession:
     async def _refresh_verdicts(self) -> None:
         async with self._lock:
             decisions = await self._off_loop(lambda: self._decisions.decide_all(prefers_shown=False))
+            self._scheduler.suppress_unanswered(decisions)
             self._reporter.report_decisions(decisions, (), held=self._scheduler.held)
             await self._scheduler.report_reused(decisions)
 

@@ -197,6 +197,52 @@ async def test_metrics_run_concurrently_and_a_crash_does_not_harm_the_others(ben
 
 
 @pytest.mark.needs_fork
+async def test_a_metric_whose_process_another_one_ended_has_the_whole_time_again(bench: Any) -> None:
+    bench.write(
+        "metrics.py",
+        """
+        import os, pathlib, time
+        def slow(instance):
+            if not pathlib.Path("begun").exists():
+                pathlib.Path("begun").touch()
+                time.sleep(100)
+            time.sleep(2)
+            return 1
+        def deadly(instance):
+            while not pathlib.Path("begun").exists():
+                time.sleep(0.01)
+            time.sleep(2)
+            os._exit(3)
+        """,
+    )
+    host = bench.host()
+
+    async def ask(name: str) -> Any:
+        request = CustomScoreRequest(metric=name, function=f"metrics.{name}", actual=[_turn("p", "r")])
+        return await host.score(request, timeout_seconds=3.5)
+
+    results: Any = await asyncio.gather(ask("slow"), ask("deadly"), return_exceptions=True)
+
+    assert results[0].score == 1.0
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    "code", ["def f(instance): time.sleep(100)", "async def f(instance): await asyncio.sleep(100)"]
+)
+async def test_what_a_metric_used_until_it_took_too_long_is_known(bench: Any, code: str) -> None:
+    bench.write("metrics.py", f"import asyncio, time\n{code}\n")
+    request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[_turn("p", "r")])
+
+    with pytest.raises(AgentError, match="took longer than 1 s") as raised:
+        await bench.host().score(request, timeout_seconds=1.0)
+
+    dependencies = raised.value.dependencies
+    assert dependencies is not None and dependencies.complete
+    assert any(row.key.endswith("metrics.py::f") for row in dependencies.rows)
+
+
+@pytest.mark.needs_fork
 async def test_the_process_of_a_cancelled_metric_ends(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.write(
         "metrics.py",

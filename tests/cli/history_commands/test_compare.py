@@ -107,6 +107,15 @@ def test_a_run_is_not_compared_with_itself(workbench: CommandLine) -> None:
     assert f"both runs are {run}; name two runs, or only the earlier one" in result.error
 
 
+def test_the_first_run_of_a_set_names_the_command_for_a_second_one(workbench: CommandLine) -> None:
+    workbench("run", "home")
+
+    result = workbench("compare")
+
+    assert result.status == 2
+    assert "judged cases of its sets; run `workbench run` again, or name two runs" in result.error
+
+
 def test_a_comparison_is_written_as_a_page_of_the_later_run(workbench: CommandLine) -> None:
     workbench("run", "home")
     break_the_agent(workbench, "rest = 'cellar'")

@@ -250,7 +250,7 @@ def test_cases_left_out_after_an_outage_are_counted(workbench: CommandLine, play
 
     assert result.status == 0
     assert "left out: 1 case whose last run ended before the agent started" in result.error
-    assert "home/light.evalset.json:off" in result.error
+    assert "`workbench run --failed` runs them again: home/light.evalset.json:off" in result.error
     assert workbench("flaky", "--format", "json").data["left_out_after_outage"] == 1
 
 

@@ -255,6 +255,15 @@ def test_a_folder_without_results_is_named(workbench: CommandLine) -> None:
     assert "nowhere: there is no such file or folder" in refuse(workbench, "nowhere")
 
 
+def test_a_report_in_place_of_a_history_is_refused(workbench: CommandLine) -> None:
+    workbench("run", "--shard", "1/1", "--output", "part.json")
+
+    result = workbench("merge", "part.json")
+
+    assert result.status == 2
+    assert "part.json: it is damaged, or no history of workbench, expected the .workbench folder" in result.error
+
+
 def test_a_run_that_is_no_shard_is_refused(workbench: CommandLine) -> None:
     workbench("run", "home")
     shutil.move(workbench.root / ".workbench", workbench.root / "whole")

@@ -305,6 +305,18 @@ def test_a_refused_key_stops_the_judge_calls_and_resume_judges_the_rest(
     assert "nothing to resume" in workbench("run", "--resume").error
 
 
+def test_rows_that_were_not_judged_name_the_command_that_judges_them(workbench: CommandLine, server: Server) -> None:
+    workbench.write("rows.jsonl", json.dumps({"prompt": "p", "response": "GOOD", "reference": "good"}) + "\n")
+    server.answer = lambda _: gemini_error(403, "no permission")
+
+    result = workbench("score", "rows.jsonl", "--metric", "final_response_match_v2=1")
+
+    expected = (
+        "1 case not judged; run `workbench score rows.jsonl --metric final_response_match_v2=1` again to judge them"
+    )
+    assert expected in result.error
+
+
 def test_a_missing_key_gets_one_message(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

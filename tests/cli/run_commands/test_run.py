@@ -320,6 +320,26 @@ def test_resume_runs_the_remaining_cases_of_the_interrupted_run(workbench: Comma
     assert "1 of 2 results reused" in result.error
 
 
+def test_a_resumed_run_has_the_repeats_and_the_time_limit_of_the_interrupted_one(
+    workbench: CommandLine, make_turn: MakeTurn
+) -> None:
+    workbench.add_set("home/long.evalset.json", {"first": [make_turn("light x", room="x")]})
+    arguments = ("home/long.evalset.json", "--format", "jsonl", "--concurrency", "1", "--runs", "40", "--timeout", "77")
+    process = workbench.start("run", *arguments)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+    plan = workbench("run", "--resume", "--dry-run").out
+    other = workbench("run", "--resume", "--runs", "2", "--dry-run").out
+
+    assert "1 case x 40 = 40, " in plan
+    assert "77 s" in plan
+    assert "1 case x 2 = 2, " in other
+
+
 def test_without_an_interrupted_run_there_is_nothing_to_resume(workbench: CommandLine) -> None:
     workbench("run", "home")
 

@@ -56,6 +56,7 @@ def test_settings_add_unknown_prices_and_override_known_ones() -> None:
         (TokenUsage(prompt=7, tool_use_prompt=1, candidates=3, cached=4), Tokens(8, 3, 4)),
         (TokenUsage(prompt=7, total=12), Tokens(7, 5)),
         (TokenUsage(prompt=7), None),
+        (TokenUsage(prompt=-7, candidates=3, total=-4), None),
         (TokenUsage(total=12), None),
         (None, None),
     ],

@@ -173,6 +173,16 @@ async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
     assert len(messages) == 2
 
 
+async def test_a_short_wait_that_was_kept_is_no_reason_to_stop(serve: Serve, open_models: OpenModels) -> None:
+    messages = list[str]()
+    models = open_models(serve(lambda _: gemini_error(429, "quota", retry_delay="0.1s")), options={"tries": 2})
+
+    with pytest.raises(ModelError):
+        await models.ask(request(), account=Account(on_stop=messages.append))
+
+    assert messages[0].endswith("; this run no longer calls gemini-test")
+
+
 def request_with_text(text: str) -> ModelRequest:
     return request().model_copy(update={"messages": (Message(role="user", text=text),)})
 

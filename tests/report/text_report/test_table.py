@@ -97,6 +97,26 @@ def test_a_case_that_passes_sometimes_is_reported_as_flaky(make_report: MakeRepo
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_flaky"), [(FailureKind.INFRASTRUCTURE, False), (None, False), (FailureKind.AGENT, True)]
+)
+def test_an_outage_does_not_make_a_case_flaky(
+    make_report: MakeReport,
+    make_case: MakeCase,
+    make_metric: Callable[..., MetricResult],
+    kind: FailureKind | None,
+    is_flaky: bool,
+) -> None:
+    failure = None if kind is None else Failure(kind=kind, message="down")
+    metric = make_metric("mine", None, status=MetricStatus.ERROR, outage=failure is None)
+    error = make_case("a", CaseStatus.ERROR, repeat=1, failure=failure, metrics=(metric,))
+    cases = [make_case("a", CaseStatus.PASSED), error, make_case("a", CaseStatus.PASSED, repeat=2)]
+
+    lines = make_table(cases, make_report(cases))
+
+    assert any(line.startswith("flaky: ") for line in lines) is is_flaky
+
+
 def test_a_low_response_score_is_explained_only_by_the_response(
     make_case: MakeCase, make_invocation: Callable[..., Invocation], make_metric: Callable[..., MetricResult]
 ) -> None:

@@ -106,6 +106,14 @@ def test_a_read_only_file_is_an_error(history: History) -> None:
         history.begin_run(make_record("r"))
 
 
+def test_a_path_that_is_too_long_for_sqlite_is_named_as_such(tmp_path: Path) -> None:
+    root = tmp_path.joinpath(*["long" * 50] * 3)
+    root.mkdir(parents=True)
+
+    with pytest.raises(StoreError, match=r"history\.db: cannot be used: its path has \d+ bytes, and SQLite opens 504"):
+        History.open(root)
+
+
 @pytest.mark.parametrize("was_killed", [False, True], ids=["closed", "with the log of a killed process"])
 def test_a_history_is_read_on_a_full_disk(tmp_path: Path, was_killed: bool) -> None:
     before, root = tmp_path / "before", tmp_path / "after"

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.cli.command_line import turn
 from tests.testing.forked_pytest import PLAIN
 from tests.testing.pytest_project import PytestProject
@@ -56,6 +58,31 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
             "ERROR home/light.evalset.json::raises - ERROR: agent, turn 1: *",
         ]
     )
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_the_summary_names_no_report_of_a_run_that_is_not_stored(project: PytestProject, processes: str) -> None:
+    project.add_set("home/light.evalset.json", hall=GOOD, kitchen=GOOD)
+    project.write(".workbench", "a file, where the folder of the history should be")
+
+    output = project.pytest("-n", processes, "home/light.evalset.json").stdout
+
+    output.fnmatch_lines(
+        ["the results of this run are not stored in the history: *", "run * not stored in the history"]
+    )
+    output.no_fnmatch_line("*workbench report*")
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_what_a_run_reports_at_its_end_is_in_the_summary(project: PytestProject, processes: str) -> None:
+    project.add_set("home/light.evalset.json", hall=GOOD, kitchen=GOOD)
+    project.write("home/metric.py", "def down(instance):\n    raise ConnectionError('refused')\n")
+    metrics = {"down": {"code_config": {"name": "home.metric.down"}}}
+    project.write("home/test_config.json", {"criteria": {"down": 0.5}, "custom_metrics": metrics})
+
+    output = project.pytest("-n", processes, "home/light.evalset.json").stdout
+
+    output.fnmatch_lines(["* not judged; continue with `workbench run --resume`"])
 
 
 def test_each_process_is_one_run_in_the_history_and_in_the_summary(project: PytestProject) -> None:

@@ -45,6 +45,20 @@ def test_a_mistyped_case_is_reported_with_the_nearest_one(project: PytestProject
     done.stdout.fnmatch_lines(["home/light.evalset.json: no eval case 'kitchn'; did you mean 'kitchen'[?]"])
 
 
+def test_a_case_whose_id_contains_colons_can_be_named(project: PytestProject) -> None:
+    cases = ("light", "light::hall", "light::hall::on", "::", "of [a::b]")
+    project.add_set("home/light.evalset.json", **dict.fromkeys(cases, LIGHT))
+    names = [f"home/light.evalset.json::{case}" for case in cases]
+
+    assert collect_ids(project, "home/light.evalset.json") == names
+    for name in names:
+        assert project.read_statuses(name) == {name: "PASSED"}
+    assert project.read_statuses("--workbench-runs=2", names[1]) == dict.fromkeys(
+        (f"{names[1]}[1]", f"{names[1]}[2]"), "PASSED"
+    )
+    assert set(project.read_statuses(*names[1:])) == set(names[1:])
+
+
 def test_json_of_other_programs_is_ignored_unless_it_is_named(project: PytestProject) -> None:
     project.write("web.test.json", {"compilerOptions": {"strict": True}})
     project.write("broken.test.json", "{ not even JSON")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tests.engine.run_resources.loudness import LOUDER, answer
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watch_project
 from workbench.cli.watch_commands import WatchTextPrinter
+from workbench.watch.watch_events import WatchRunEvent
+from workbench.watch.watch_session import _HISTORY_CHECK_INTERVAL
 
 
 @pytest.fixture
@@ -43,6 +46,8 @@ async def test_an_unavailable_judge_is_not_called_again_before_a_relevant_change
     async with watch_project(folder.root) as watch:
         await watch.wait_for_statuses(good="ERROR", bad="ERROR")
         await asyncio.sleep(1.0)
+        notices = [each.event for each in watch.events if isinstance(each, WatchRunEvent)]
+        assert any("`workbench run --affected` judges them" in str(notice) for notice in notices)
         assert len(server.calls) == 2
         folder.write("unrelated.py", "x = 1")
         await asyncio.sleep(1.0)
@@ -121,3 +126,52 @@ async def test_each_run_of_a_watch_is_compared_with_the_previous_run(folder: Fol
         restored = await watch.apply(lambda: folder.write("agent.py", quiet.replace("prompt\n", "prompt.upper()\n")))
         assert set(restored.verdicts.values()) == {"PASSED"}
         assert restored.change.run + restored.change.judged == 2
+
+
+@pytest.mark.parametrize("is_manual", [True, False], ids=["manual run", "another program"])
+async def test_an_outage_in_another_run_is_not_tried_again_by_the_watch(
+    folder: Folder, server: Server, is_manual: bool
+) -> None:
+    server.answer = lambda _: gemini_error(503, "overloaded")
+    async with watch_project(folder.root, catches_up=False) as watch:
+        await watch.wait_until_quiet()
+        if is_manual:
+            manual_run = await watch.start_manual_run("good", "bad")
+            await manual_run.wait_until_over()
+        else:
+            command = (sys.executable, "-m", "workbench", "run", str(folder.root))
+            other = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+            assert await other.wait() == 3
+            await asyncio.sleep(1.5 * _HISTORY_CHECK_INTERVAL)
+        assert len(server.calls) == 2
+
+        await watch.apply(lambda: folder.write("unrelated.py", "x = 1"))
+        await asyncio.sleep(1.0)
+        assert len(server.calls) == 2
+
+        server.answer = verdict
+        edited = await watch.apply(lambda: folder.write("agent.py", "def answer(text):\n    return text.upper()\n"))
+        assert edited.verdicts == {"good": "PASSED", "bad": "FAILED"}
+
+
+SLOW = "import asyncio\nLIMIT = 100\nasync def slow(instance):\n    await asyncio.sleep(LIMIT)\n    return 1\n"
+DOWN = "async def slow(instance):\n    raise ConnectionError('refused')\n"
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize("code", [SLOW, DOWN], ids=["took too long", "service is down"])
+async def test_a_metric_that_got_no_answer_is_computed_again_only_after_a_relevant_change(
+    folder: Folder, code: str
+) -> None:
+    folder.write("metric.py", code)
+    metrics = {"slow": {"code_config": {"name": "metric.slow"}}}
+    folder.write("test_config.json", json.dumps({"criteria": {"slow": 0.5}, "custom_metrics": metrics}))
+    folder.cases(good="good")
+    async with watch_project(folder.root, timeout_seconds=2) as watch:
+        await watch.wait_for_statuses(good="ERROR")
+
+        unrelated = await watch.apply(lambda: folder.write("unrelated.py", "x = 1"))
+        assert unrelated.verdicts == {}
+
+        mended = await watch.apply(lambda: folder.write("metric.py", "def slow(instance):\n    return 1\n"))
+        assert mended.verdicts == {"good": "PASSED"}

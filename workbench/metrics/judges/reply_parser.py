@@ -414,6 +414,12 @@ def split_json(reply: str) -> tuple[list[dict[str, Any]], str]:
     return objects, "\n".join((*texts, reply[end:]))
 
 
+def is_whole_json(reply: str) -> bool:
+    """Return True if a reply contains a JSON object, and none that was cut off."""
+    objects, text = split_json(reply)
+    return bool(objects) and "{" not in text
+
+
 def _drop_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:

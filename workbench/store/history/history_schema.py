@@ -249,6 +249,7 @@ _BUSY_SECONDS = 10.0
 _NEARLY_FULL = 64 * 1024  # bytes
 _CACHE_KB = 16_000  # SQLite's 2,000 do not hold the indexes of 100,000 results, so that pages are read again
 _LOG_PAGES = 4_000  # of the log file; SQLite's 1,000 wait for the disk four times as often
+_LONGEST_PATH = 504  # bytes; SQLite has room for 512, and adds the suffix of a journal
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -540,6 +541,9 @@ def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreError(path, "it is a folder, expected a file")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110
         return StoreError(path, "cannot be used: no permission to read it")
+    length = len(os.fsencode(path.absolute()))
+    if code == sqlite3.SQLITE_CANTOPEN and length > _LONGEST_PATH:
+        return StoreError(path, f"cannot be used: its path has {length:,} bytes, and SQLite opens {_LONGEST_PATH}")
     if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):
         code = sqlite3.SQLITE_FULL  # a memory-mapped file cannot grow
     return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")

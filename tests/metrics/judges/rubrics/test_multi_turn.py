@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelRequest
+from workbench.llm.model_types import ModelReply, ModelRequest
 from workbench.metrics.judges.reply_parser import read_properties
 from workbench.metrics.metric_types import UnreadableReply
 from workbench.model.criteria import EvalConfig
@@ -101,6 +101,27 @@ async def test_a_reply_without_properties_is_an_error_without_a_score(
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert (result.reason or "").startswith("the reply does not say a list of properties")
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        ("1. The lamp is off.\n2. The user was told.\n3. The do", MetricStatus.ERROR),
+        ('{"properties": [{"text": "The lamp is off.", "rooms": ["hall"]}, {"te', MetricStatus.ERROR),
+        (PROPERTIES + "\n\n\n", MetricStatus.PASSED),
+    ],
+)
+async def test_a_list_of_properties_that_was_cut_off_is_no_shorter_list(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str, status: MetricStatus
+) -> None:
+    cut_off = ModelReply(text=reply, finish="MAX_TOKENS")
+    verdicts = '{"p1": {"verdict": "yes"}, "p2": {"verdict": "yes"}}'
+    services.model = lambda request: cut_off if is_preparation(request) else verdicts
+
+    result = (await judge(config(make_criterion(TASK)), actual=[turn("one")]))[TASK]
+
+    assert result.status is status, result.reason
+    assert status is MetricStatus.PASSED or "(the reply was cut off: raise max_output_tokens)" in (result.reason or "")
 
 
 @pytest.mark.parametrize(
