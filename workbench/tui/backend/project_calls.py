@@ -30,7 +30,7 @@ from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.project_discovery import EvalSetEntry
+from workbench.store.project_discovery import EvalSetEntry, find_adjacent_criteria
 from workbench.store.settings import FoundSetting, load_settings
 from workbench.tui.state.browser_list import (
     HISTORY_READ_ONLY,
@@ -750,11 +750,13 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
     from workbench.engine.planner import ToolPlanner
 
     target = workspace.project.targets.get(listed.target)
-    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
-    if target is None or entry is None or target.kind is AgentKind.RECORDED:
+    if target is None or target.kind is AgentKind.RECORDED:
         return None
+    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
+    # A set with unsaved edits whose file was deleted has no entry.
+    file = entry.config if entry is not None else target.config or find_adjacent_criteria(document.path)
     try:
-        config = default_config() if entry.config is None else load_config(entry.config)
+        config = default_config() if file is None else load_config(file)
     except StoreError:
         return None
     planner = ToolPlanner(RunOptions(), model=workspace.settings.simulation.model)
