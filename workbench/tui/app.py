@@ -342,6 +342,8 @@ class WorkbenchApp(KeyHolder, App[None]):
             await self._handle_event(event)
             target = self._find_key_target()
             is_text = isinstance(target, Input | TextArea) and target.check_consume_key(event.key, event.character)
+            if not isinstance(target, Input | TextArea):
+                self._screen_context.state.browser.forget_lost_row()
             self._keys_under_way = 0 if is_text or target is None else self._keys_under_way + 1
             self._key_before, self._key_until = event.key, time.monotonic() + _LONGEST_KEY
         target = self._find_key_target()
