@@ -206,6 +206,7 @@ class OutlinePane(Pane):
         self._edited: Edited | None = None
         self._read: LoadedCase | None = None
         self._failure = ""
+        self._was_lost = False
         self._types_in_row = False
 
     def compose(self) -> ComposeResult:
@@ -222,7 +223,7 @@ class OutlinePane(Pane):
             and row.case is None
             and self.context.state.browser.is_from_history(row.target, row.eval_set)
         )
-        wanted = None if is_kept_set else find_edited_subject(subject)
+        wanted = self._edited if self.must_stay else None if is_kept_set else find_edited_subject(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:
@@ -296,27 +297,38 @@ class OutlinePane(Pane):
             opened = await self.context.backend.call(lambda workspace: open_edited(workspace, wanted, known))
         except StoreError as error:
             if wanted == self._edited:
-                self.editor.close()
-                self._failure = str(error)
+                if not self.must_stay:
+                    self.editor.close()
+                    self._failure = str(error)
                 self._show_editor()
             return
         if wanted == self._edited:
             self._failure = ""
-            gone = self._find_removed_case()
             self.editor.open(opened)
             self._show_editor()
             self._after_opening(opened)
-            if gone is not None:
-                where = f"{safe_line(gone.name)} is no longer in {safe_line(gone.eval_set)}"
-                say(self, f"{where}; the text that you typed in it is kept as a draft (~)", severity="warning")
 
-    def _find_removed_case(self) -> CaseKey | None:
-        """Return the case in which the user has typed a text that is not applied, if no eval set has it any more."""
-        draft = self.editor.typing
-        if draft is None or draft.is_untouched or self.editor.opened is None:
-            return None
-        case = self.editor.opened.edited.case
-        return case if case is not None and self.context.state.board.get_record(case) is None else None
+    @property
+    def must_stay(self) -> bool:
+        """True while the user types for a case or set that is gone, also in another window."""
+        focused = self.screen.focused
+        return bool(self._describe_loss()) and (focused is None or self.query_one(EditorBox) in focused.ancestors)
+
+    def _describe_loss(self) -> str:
+        """Say that the case or set for which a text is typed is gone; empty if it is there, or nothing is typed."""
+        if self.editor.typing is None or self.editor.opened is None:
+            return ""
+        edited, state = self.editor.opened.edited, self.context.state
+        if edited.case is not None and state.board.get_record(edited.case) is None:
+            return f"{safe_line(edited.case.name)} is no longer in {safe_line(edited.eval_set)}"
+        is_listed = any(listed.relative == edited.eval_set for listed in state.browser.sets)
+        return "" if is_listed else f"{safe_line(edited.eval_set)} is no longer there"
+
+    def _find_obstacle(self) -> str:
+        """Say what applying the typed text meets; empty if nothing."""
+        if loss := self._describe_loss():
+            return f"{loss}; {self.context.state.find_key('typing_leave')} keeps your text as a draft"
+        return "this value changed meanwhile; applying replaces it" if self.editor.was_changed_meanwhile else ""
 
     def _after_opening(self, opened: OpenedDocument) -> None:
         """React to a case that was opened, or read again."""
@@ -335,8 +347,10 @@ class OutlinePane(Pane):
             rows.focus()
         rows.show_view()
         self._place_box()
-        if is_typing and self.editor.was_changed_meanwhile:
-            self.query_one(EditorBox).show_problem("this value changed meanwhile; applying replaces it")
+        obstacle = self._find_obstacle() if is_typing else ""
+        if obstacle or self._was_lost:
+            self.query_one(EditorBox).show_problem(obstacle)
+        self._was_lost = bool(self._describe_loss())
         self.refresh_bindings()
 
     @on(OutlineList.Shifted)
@@ -633,10 +647,18 @@ class CasePane(OutlinePane):
                     self.editor.stop_typing()
                     self._edit_outside(draft)
             case "leave":
-                if self.editor.stop_typing():
+                if not self._describe_loss() and self.editor.stop_typing():
                     say(self, "your text is kept as a draft (~); enter on its row continues it")
                 self.query_one(OutlineList).focus()
                 self._show_editor()
+
+    def on_descendant_blur(self) -> None:
+        """Show the selection when the user leaves the text of a case that is gone."""
+        opened, loss = self.editor.opened, self._describe_loss()
+        if opened is not None and loss and not self.must_stay:
+            if self.editor.stop_typing():
+                say(self, f"{loss}; the text that you typed in it is kept as a draft (~)", severity="warning")
+            self.post_message(DocumentsChanged(frozenset([opened.edited.eval_set])))
 
     @on(TypedText.ApplyWanted)
     def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
@@ -644,11 +666,9 @@ class CasePane(OutlinePane):
 
     def _judge(self, draft: Draft) -> None:
         """Show errors of the typed text: its own at once, those in the case when the user pauses."""
-        problem = draft.problem
-        if problem is None and self.editor.was_changed_meanwhile:
-            problem = "this value changed meanwhile; applying replaces it"
-        self.query_one(EditorBox).show_problem(problem or "")
-        if problem is None and not draft.is_untouched:
+        problem = draft.problem or self._find_obstacle()
+        self.query_one(EditorBox).show_problem(problem)
+        if not problem and not draft.is_untouched:
             self._judge_in_case(draft)
 
     # Without a description, Textual would format the whole draft at every key.
@@ -671,7 +691,7 @@ class CasePane(OutlinePane):
     @work(group="edit", description="apply")
     async def _apply(self, *, then_save: bool) -> None:
         draft = self.editor.typing
-        if draft is None:
+        if draft is None or self._describe_loss():
             return
         try:
             value = draft.value()
