@@ -33,7 +33,6 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ask_new_set
-from workbench.tui.keys import KeyHolder
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_status import CaseRecord
@@ -51,6 +50,7 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
+from workbench.tui.widgets.inputs import TextField
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FollowingLines
 
@@ -242,7 +242,7 @@ async def begin_branch(app: App[None], context: ScreenContext, source: BranchSou
 # The input of the chat: enter sends, up and down show earlier prompts.
 
 
-class Prompt(KeyHolder, TextArea):
+class Prompt(TextField):
     """Input of one message, with several lines."""
 
     PLACES = ("chat_prompt",)
@@ -316,7 +316,7 @@ class SessionScreen(Dialog[SessionInput | None]):
             yield Input(self._given.user_id, placeholder=self._default_user, compact=True, id="session-user")
             yield Static(StyledText("initial state, a JSON object"), classes="session-label")
             text = json.dumps(state, ensure_ascii=False, indent=2) if state else ""
-            yield TextArea(text, compact=True, id="session-state", placeholder="{}")
+            yield TextField(text, compact=True, id="session-state", placeholder="{}")
             yield Static(StyledText(""), classes="dialog-problem")
         yield KeyLine()
 

@@ -334,7 +334,14 @@ _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
 
-class TypedText(KeyHolder, TextArea):
+class TextField(KeyHolder, TextArea):
+    """A text field for several lines, whose cursor is visible at every size."""
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.scroll_cursor_visible)
+
+
+class TypedText(TextField):
     """The text field. It sends a message for each command of the user."""
 
     # Bound here because a text area uses some of these keys for other commands.

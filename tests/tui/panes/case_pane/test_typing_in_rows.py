@@ -132,6 +132,19 @@ async def test_a_text_that_becomes_too_long_moves_below_the_rows_without_loss(op
         assert len(get_field(screen).text) < 54
 
 
+async def test_the_cursor_stays_visible_when_the_screen_becomes_small(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin(screen, "user")
+        screen.app.post_message(Paste("\n".join(["line"] * 15)))
+        await screen.until("user · text")
+        for size in ((40, 12), (110, 30), (40, 12)):
+            await screen.pilot.resize_terminal(*size)
+            await screen.pilot.pause(0.1)
+            field = get_field(screen)
+            assert field.region.contains_point(field.cursor_screen_offset)
+
+
 async def test_pasted_lines_move_below_the_rows(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
