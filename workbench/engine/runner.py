@@ -19,7 +19,7 @@ from weakref import proxy
 from workbench.agents.agent_host import AgentHost, LeftByAgents
 from workbench.engine.case_run import Attempt, CaseListener, execute
 from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
-from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
+from workbench.engine.plan import RESUME_ADVICE, Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
@@ -366,7 +366,7 @@ class Runner:
         if not self._not_judged:
             return
         can_resume = bool(self._plan.selections) and self._plan.options.history
-        how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
+        how = RESUME_ADVICE if can_resume else "run them again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
     def _warn_of_live_models(self, models: RunModels) -> None:
