@@ -208,6 +208,13 @@ class ProjectState:
         """True if this case was loaded last."""
         return self.loaded_case is not None and self.loaded_case.key == key
 
+    def describe_loss(self, eval_set: str, case: CaseKey | None) -> str:
+        """Say that a case, or without one a set, is no longer listed; empty if it is."""
+        if case is not None and self.board.get_record(case) is None:
+            return f"{safe_line(case.name)} is no longer in {safe_line(eval_set)}"
+        is_listed = any(listed.relative == eval_set for listed in self.browser.sets)
+        return "" if is_listed else f"{safe_line(eval_set)} is no longer there"
+
     def open(self, project: OpenedProject) -> None:
         """Show a project that was discovered again. Its sets are still to be read."""
         remaining = {(listed.target, listed.relative) for listed in project.sets}
