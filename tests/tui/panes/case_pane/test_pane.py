@@ -254,7 +254,8 @@ async def test_the_answer_of_a_dialog_is_not_applied_to_another_case(open_app: A
         await screen.press("m")
         await screen.until("The new key")
         path.write_text(json.dumps({**data, "eval_cases": data["eval_cases"][1:]}))
-        await screen.until("1 case ", "Get tea.")
+        while get_data(screen)["eval_id"] != "tea":
+            await screen.pilot.pause(0.02)
         await screen.press("x", "enter")
         await screen.until("another case was selected meanwhile; nothing was changed")
 
