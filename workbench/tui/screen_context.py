@@ -213,7 +213,7 @@ class Pane(KeyHolder, Vertical):
 
     @property
     def must_stay(self) -> bool:
-        """True if the user types for a case that is gone: the pane keeps it, else their text would act as commands."""
+        """True if the user types for a case or agent that is gone; the text would act as commands elsewhere."""
         return False
 
     def show(self, subject: Subject) -> None:
