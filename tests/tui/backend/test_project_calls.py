@@ -95,6 +95,20 @@ async def test_an_edited_case_is_known_as_changed_when_its_set_is_deleted(backen
     assert after["a"] not in (None, before["a"])
 
 
+async def test_a_set_that_links_to_a_file_elsewhere_is_listed(
+    make_project: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = make_project(things=[])
+    file = project / "things.evalset.json"
+    file.symlink_to(file.rename(tmp_path_factory.mktemp("elsewhere") / "kept.json"))
+    backend = Backend(project)
+
+    listed = await list_set(backend, file.name)
+    backend.close()
+
+    assert listed.cases == () and listed.target == "pinger"
+
+
 async def test_other_criteria_change_the_scoring_hash_of_every_case(backend: Backend, tmp_path: Path) -> None:
     before = {content.key.eval_id: content.hashes for content in await read_contents(backend)}
     (tmp_path / "test_config.json").write_text('{"criteria": {"exact_match": 1.0}}', encoding="utf-8")

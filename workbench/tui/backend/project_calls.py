@@ -385,14 +385,14 @@ class Projects:
     def _project(self, workspace: Workspace) -> OpenedProject:
         """Describe the project at or below the given path."""
         project, path = workspace.project, real_path(self._path)
-        entries = [entry for entry in project.eval_sets if _is_inside(entry.path, path)]
+        entries = [entry for entry in project.eval_sets if is_inside(entry.path, path)]
         used = {entry.target for entry in entries}
         return OpenedProject(
             root=str(path),
             targets={
                 name: _describe_target(target)
                 for name, target in project.targets.items()
-                if name in used or _is_inside(target.path, path) or path == workspace.root
+                if name in used or is_inside(target.path, path) or path == workspace.root
             },
             sets=(
                 *(_make_listed_set(entry, workspace.root) for entry in entries),
@@ -553,9 +553,9 @@ def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
     )
 
 
-def _is_inside(path: Path, folder: Path) -> bool:
-    resolved = real_path(path)
-    return resolved == folder or folder in resolved.parents
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return True if a path, or what it links to, is a folder or inside of it."""
+    return path.is_relative_to(folder) or real_path(path).is_relative_to(folder)
 
 
 def _describe_target(target: Target) -> tuple[tuple[str, str], ...]:
