@@ -14,7 +14,7 @@ from workbench.engine.accepted_lists import (
     accept_in_lists,
     parts_with_text,
 )
-from workbench.engine.plan import Plan, PlanError, SetContext
+from workbench.engine.plan import RERUN_ADVICE, Plan, PlanError, SetContext
 from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
@@ -389,7 +389,7 @@ class Acceptances:
                 "the eval set has unsaved edits, and accepting saves the file; save or undo them first"
             )
         if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
-            raise AcceptanceRefused("the case has changed since it was judged; run it again")
+            raise AcceptanceRefused(f"the case has changed since it was judged; {RERUN_ADVICE}")
         return index
 
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:

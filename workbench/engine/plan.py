@@ -57,6 +57,10 @@ from workbench.store.settings import RaySettings, Settings
 # Plans: cases, repeats and criteria. A plan says what a run will do.
 
 _MOST_BROKEN = 20
+RESUME_ADVICE = "continue with `workbench run --resume`"
+RERUN_ADVICE = "run it again"
+"""Advice in messages, for which the screen names a key."""
+
 _MOST_RUNS = 10_000  # repeats of a case: a plan lists each
 
 

@@ -19,7 +19,7 @@ from weakref import proxy
 from workbench.agents.agent_host import AgentHost, LeftByAgents
 from workbench.engine.case_run import Attempt, CaseListener, execute
 from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
-from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
+from workbench.engine.plan import RESUME_ADVICE, Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
@@ -368,7 +368,7 @@ class Runner:
         command = self._plan.options.command
         how = "run them again to judge them"
         if self._plan.selections and self._plan.options.history:
-            how = "continue with `workbench run --resume`"
+            how = RESUME_ADVICE
         elif command.startswith("watch"):
             how = "`workbench run --affected` judges them"
         elif command.startswith("workbench "):

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
@@ -234,7 +235,8 @@ class WorkbenchApp(KeyHolder, App[None]):
         self.error_console = Console(quiet=True)  # Textual prints tracebacks with every local variable
         self._keys: deque[Key] = deque()  # that wait for the key before
         self._keys_under_way = 0  # keys that widgets have not handled yet
-        self._key_before = ""
+        self._last_key = Key("", None)  # that a widget got
+        self._key_target: Widget | None = None  # of that key
         self._key_until = 0.0  # when the next key no longer waits
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
@@ -316,8 +318,11 @@ class WorkbenchApp(KeyHolder, App[None]):
         symbols = self.screen.SYMBOLS if isinstance(self.screen, ResultScreen) else SYMBOLS_OF_CASES
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use, symbols=symbols))
 
+    @dataclass
     class KeysHandled(Message):
-        """All widgets have handled the keys before: this message bubbles behind them."""
+        """All widgets have handled the keys up to this one: this message bubbles behind them."""
+
+        last: Key
 
     async def on_event(self, event: Event) -> None:
         """Handle an event. A key waits for those before it, which may move the focus or open a screen."""
@@ -336,23 +341,35 @@ class WorkbenchApp(KeyHolder, App[None]):
     async def _forward_keys(self) -> None:
         """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait."""
         while self._keys and (
-            not self._keys_under_way or self._keys[0].key == self._key_before or time.monotonic() >= self._key_until
+            not self._keys_under_way or self._keys[0].key == self._last_key.key or self._has_waited_long()
         ):
             event = self._keys.popleft()
             await self._handle_event(event)
             target = self._find_key_target()
             is_text = isinstance(target, Input | TextArea) and target.check_consume_key(event.key, event.character)
+            if not isinstance(target, Input | TextArea):
+                self._screen_context.state.browser.forget_lost_row()
             self._keys_under_way = 0 if is_text or target is None else self._keys_under_way + 1
-            self._key_before, self._key_until = event.key, time.monotonic() + _LONGEST_KEY
+            self._last_key, self._key_until = event, time.monotonic() + _LONGEST_KEY
+            self._key_target = target
         target = self._find_key_target()
         if self._keys and target is not None:
-            target.post_message(self.KeysHandled())  # a widget may stop a key, which then does not bubble
+            target.post_message(self.KeysHandled(self._last_key))  # a widget may stop a key, which then does not bubble
             self.set_timer(_LONGEST_KEY, self._forward_keys)  # in case that the widget with the focus was removed
+
+    def _has_waited_long(self) -> bool:
+        """Return True if the key before takes too long. A text field that keeps the focus only has much to draw."""
+        is_in_field = isinstance(self._key_target, Input | TextArea) and self._find_key_target() is self._key_target
+        return time.monotonic() >= self._key_until and not is_in_field
 
     def _find_key_target(self) -> Widget | None:
         return (self.focused or self.screen) if self.screen_stack else None
 
     @on(KeysHandled)
+    def _on_keys_handled(self, message: KeysHandled) -> None:
+        if message.last is self._last_key:  # otherwise a later key is under way
+            self._end_keys()
+
     def _end_keys(self) -> None:
         self._keys_under_way = 0
         if self._keys:

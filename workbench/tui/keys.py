@@ -376,7 +376,8 @@ _PLACES = (
     )),
     _place("chat_prompt", "In the input of the chat", made_of=("chat",), actions=(
         _footer("chat_send", "enter", "send", "send", priority=True),
-        _footer("chat_new_line", "alt+enter,ctrl+j,shift+enter", "new_line", "new line"),
+        _footer("chat_new_line", "ctrl+j,alt+enter,shift+enter", "new_line", "new line",
+                "a line break; many terminals send alt+enter and shift+enter as enter"),
         _key("chat_earlier", "up", "earlier", "earlier message", "in the first line: the earlier message"),
         _key("chat_later", "down", "later", "later message",
              "in the last line: the later message, and then the typed text"),
@@ -410,7 +411,8 @@ _PLACES = (
     )),
     _place("typing", "While a value is typed", made_of=(), is_modal=True, actions=(
         _footer("typing_apply", "enter,ctrl+enter", "apply", "apply", "apply the typed text to the case"),
-        _footer("typing_new_line", "alt+enter,ctrl+j,shift+enter", "new_line", "new line"),
+        _footer("typing_new_line", "ctrl+j,alt+enter,shift+enter", "new_line", "new line",
+                "a line break; many terminals send alt+enter and shift+enter as enter"),
         _footer("typing_form", "ctrl+t", "next_form", "type", "another type of value"),
         _footer("typing_original", "ctrl+o", "original", "original"),
         _footer("typing_external", "ctrl+e", "external", "$EDITOR"),

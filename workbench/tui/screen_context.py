@@ -211,6 +211,11 @@ class Pane(KeyHolder, Vertical):
         super().__init__(id=id)
         self.context = context
 
+    @property
+    def must_stay(self) -> bool:
+        """True if the user types for a case or agent that is gone; the text would act as commands elsewhere."""
+        return False
+
     def show(self, subject: Subject) -> None:
         """Show the current selection. Only called while the pane is open."""
         raise NotImplementedError

@@ -19,7 +19,7 @@ from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import FileChange
 
 _MOST_NAMED = 3
-_GONE = "the file was deleted; its cases are no longer watched"
+_GONE = "the file was deleted; the watch continues with its cases when it is back"
 _NOT_WATCHED = "remote datasets are not watched; run `workbench run` after a change"
 _SET_ENDINGS = (".evalset.json", ".test.json", SIDECAR_SUFFIX)
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})

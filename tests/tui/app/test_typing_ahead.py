@@ -10,6 +10,7 @@ from textual.events import Key
 
 from tests.tui.conftest import type_at_once
 from workbench.engine.plan import Selection
+from workbench.tui.panes.chat_pane import Prompt
 from workbench.tui.widgets.inputs import FilterInput
 
 NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
@@ -44,6 +45,22 @@ async def test_keys_go_to_the_field_that_a_key_before_them_opens(open_fake_app: 
         await screen.until("  first  ")
 
     assert lights.requested_runs == []
+
+
+async def test_keys_keep_their_order_in_a_text_that_takes_long_to_draw(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.app._LONGEST_KEY", 0.0001)
+    async with open_fake_app(lights) as screen:
+        await screen.until("3 cases")
+        await screen.press("6")
+        prompt = screen.app.screen.query_one(Prompt)
+        for key in ("a", "ctrl+j", "b", "left", "c"):
+            screen.app.post_message(Key(key, key if len(key) == 1 else None))
+        for _ in range(200):
+            await screen.pilot.pause(0.01)
+
+        assert prompt.text == "a\ncb"
 
 
 async def test_the_plan_of_a_run_waits_while_the_user_types(

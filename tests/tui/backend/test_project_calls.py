@@ -78,6 +78,37 @@ async def test_an_edit_changes_only_the_hashes_of_its_case(backend: Backend) -> 
     assert after["b"] is before["b"]
 
 
+async def test_an_edited_case_is_known_as_changed_when_its_set_is_deleted(backend: Backend, tmp_path: Path) -> None:
+    name, place = "things.evalset.json", ("conversation", 0, "user_content", "parts", 0, "text")
+    before = {content.key.eval_id: content.hashes for content in await read_contents(backend)}
+    await backend.edit(
+        lambda workspace: workspace.documents.edit(
+            name, lambda document: document.set_value(place, "New", case=0), label="change"
+        )
+    )
+    (tmp_path / name).unlink()
+
+    await backend.project.reload()
+    after = {content.key.eval_id: content.hashes for content in await read_contents(backend)}
+
+    assert after["b"] == before["b"]
+    assert after["a"] not in (None, before["a"])
+
+
+async def test_a_set_that_links_to_a_file_elsewhere_is_listed(
+    make_project: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = make_project(things=[])
+    file = project / "things.evalset.json"
+    file.symlink_to(file.rename(tmp_path_factory.mktemp("elsewhere") / "kept.json"))
+    backend = Backend(project)
+
+    listed = await list_set(backend, file.name)
+    backend.close()
+
+    assert listed.cases == () and listed.target == "pinger"
+
+
 async def test_other_criteria_change_the_scoring_hash_of_every_case(backend: Backend, tmp_path: Path) -> None:
     before = {content.key.eval_id: content.hashes for content in await read_contents(backend)}
     (tmp_path / "test_config.json").write_text('{"criteria": {"exact_match": 1.0}}', encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -255,6 +256,32 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
         await screen.until_gone("“kitchen”")
         assert screen.app.screen.query_one(SpanList).has_focus
         await screen.press("escape")
+
+
+async def test_the_input_of_a_search_stays_while_its_case_runs_again_or_is_gone(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    wait = "import os, time\ndef answer(prompt):\n    while os.path.exists('hold'):\n        time.sleep(0.01)\n"
+    path = make_project(agent=f"{wait}    return 'x'\n", s=[make_case("one", "hi"), make_case("two", "ho")])
+    async with open_app(path) as screen:
+        await screen.until("two")
+        await screen.press("down", "down", "3", "r")
+        await screen.until("turn 1 user hi")
+        await screen.press("slash", "p")
+        (path / "hold").touch()
+        screen.app.screen.action_run_selected()
+        await screen.until("RUNNING · one")
+        await screen.press("X", "D")
+        await screen.until("pXD", "turn 1 user hi")
+        (path / "hold").unlink()
+        await screen.until("NOT EVALUATED · one")
+        data = {"eval_set_id": "s", "eval_cases": [make_case("two", "ho")]}
+        (path / "s.evalset.json").write_text(json.dumps(data))
+        await screen.until("1 case ")
+        await screen.press("D")
+        await screen.until("pXDD", "NOT EVALUATED · one")
+        await screen.press("escape")
+        await screen.until("NOT RUN · two")
 
 
 async def test_a_search_without_matches_is_reported(project: Path, open_app: Callable[..., Any]) -> None:

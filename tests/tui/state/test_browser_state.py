@@ -176,6 +176,39 @@ def test_the_cursor_stays_on_its_case_when_the_order_changes(make_listed_project
     assert project.ids == ["a", "b"]
 
 
+def test_the_cursor_returns_to_its_case_when_a_file_was_read_half_written(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c", "d"])
+    project.select("d")
+
+    for half in (["a", "b", "c"], ["a", "b"], []):
+        project.list_cases(*half)
+        assert project.browser.selected_row is not None
+    project.list_cases("a", "b", "c", "d")
+
+    assert project.browser.selected_row.case.eval_id == "d"
+
+
+def test_the_cursor_does_not_return_once_the_user_goes_on_elsewhere(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c"])
+    browser = project.browser
+    for go_on in (lambda: browser.move_cursor(0), lambda: project.select("b"), browser.forget_lost_row):
+        project.select("c")
+        project.list_cases("a", "b")
+        go_on()
+        project.list_cases("a", "b", "c")
+        assert browser.selected_row.case.eval_id == "b"
+
+
+def test_the_cursor_does_not_return_to_a_row_that_was_only_hidden(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b"])
+    project.select("b")
+
+    project.browser.filter("a")
+    project.browser.filter("")
+
+    assert project.browser.selected_row.case.eval_id == "a"
+
+
 def test_cycling_through_the_orders_returns_to_the_first() -> None:
     order, orders = Order.FILE, []
     for _ in Order:

@@ -281,6 +281,32 @@ def test_events_of_unlisted_cases_change_nothing(board: StatusBoard, make: Any) 
     assert sum(board.count_states().values()) == 3
 
 
+def test_a_case_that_is_away_for_a_moment_still_runs(board: StatusBoard, make: Any) -> None:
+    key = make.key("a")
+    begin_jobs(board, key)
+    board.apply(CaseStarted(case=key, repeat=0, turns=1))
+
+    board.remove_cases([key])
+    assert not board.count_states().get(CaseState.RUNNING)
+    board.add_cases([key])
+    assert get_state(board, key) is CaseState.RUNNING
+    board.remove_cases([key])
+    board.apply(make_finished(make.result(key, CaseStatus.PASSED)))
+    board.add_cases([key])
+    assert get_state(board, key) is CaseState.PASSED
+
+
+def test_a_case_that_was_away_at_the_end_of_its_run_does_not_run(board: StatusBoard, make: Any) -> None:
+    key = make.key("a")
+    begin_jobs(board, key)
+    board.remove_cases([key])
+
+    board.end_run([key])
+    board.add_cases([key])
+
+    assert get_state(board, key) is CaseState.NOT_RUN
+
+
 def test_removed_cases_are_not_counted(board: StatusBoard, make: Any) -> None:
     board.remove_cases([make.key("a")])
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from tests.tui.panes.browser_pane.by_keys import answer_dialog
+from workbench.engine.plan import RESUME_ADVICE
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
+from workbench.model.run_events import Notice
 from workbench.tui.state.case_status import CaseState, ResultLocation
 from workbench.tui.state.watch_state import WatchMode
 
@@ -114,6 +116,17 @@ async def test_a_verdict_without_its_trace_is_marked_like_those_of_equal_cases(
         await wait_until_true(lambda: count_stale(screen) == 7)
         await screen.press("w")
         await wait_until_true(lambda: screen.state.watch.stale == 7)
+
+
+def test_messages_name_the_keys_that_do_what_the_command_line_advises(make_listed_project: Any) -> None:
+    state = make_listed_project(["a"]).state
+    notice = Notice(severity="warning", message=f"1 case not judged; {RESUME_ADVICE}")
+
+    applied = state.apply([notice], now=0)
+
+    assert [each.message for each in applied.notices] == ["1 case not judged; f judges them"]
+    assert [row.message for row in state.problems.rows] == ["1 case not judged; f judges them"]
+    assert state.name_keys("the case has changed; run it again") == "the case has changed; r runs it again"
 
 
 def test_an_earlier_verdict_stays_current_when_the_newest_one_is_read_again(

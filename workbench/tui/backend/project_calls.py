@@ -30,7 +30,7 @@ from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.project_discovery import EvalSetEntry
+from workbench.store.project_discovery import EvalSetEntry, find_adjacent_criteria
 from workbench.store.settings import FoundSetting, load_settings
 from workbench.tui.state.browser_list import (
     HISTORY_READ_ONLY,
@@ -385,14 +385,14 @@ class Projects:
     def _project(self, workspace: Workspace) -> OpenedProject:
         """Describe the project at or below the given path."""
         project, path = workspace.project, real_path(self._path)
-        entries = [entry for entry in project.eval_sets if _is_inside(entry.path, path)]
+        entries = [entry for entry in project.eval_sets if is_inside(entry.path, path)]
         used = {entry.target for entry in entries}
         return OpenedProject(
             root=str(path),
             targets={
                 name: _describe_target(target)
                 for name, target in project.targets.items()
-                if name in used or _is_inside(target.path, path) or path == workspace.root
+                if name in used or is_inside(target.path, path) or path == workspace.root
             },
             sets=(
                 *(_make_listed_set(entry, workspace.root) for entry in entries),
@@ -553,9 +553,9 @@ def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
     )
 
 
-def _is_inside(path: Path, folder: Path) -> bool:
-    resolved = real_path(path)
-    return resolved == folder or folder in resolved.parents
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return True if a path, or what it links to, is a folder or inside of it."""
+    return path.is_relative_to(folder) or real_path(path).is_relative_to(folder)
 
 
 def _describe_target(target: Target) -> tuple[tuple[str, str], ...]:
@@ -750,11 +750,13 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
     from workbench.engine.planner import ToolPlanner
 
     target = workspace.project.targets.get(listed.target)
-    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
-    if target is None or entry is None or target.kind is AgentKind.RECORDED:
+    if target is None or target.kind is AgentKind.RECORDED:
         return None
+    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
+    # A set with unsaved edits whose file was deleted has no entry.
+    file = entry.config if entry is not None else target.config or find_adjacent_criteria(document.path)
     try:
-        config = default_config() if entry.config is None else load_config(entry.config)
+        config = default_config() if file is None else load_config(file)
     except StoreError:
         return None
     planner = ToolPlanner(RunOptions(), model=workspace.settings.simulation.model)

@@ -19,7 +19,7 @@ from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.files import real_path
 from workbench.store.history.history_schema import get_history_path
-from workbench.tui.backend.project_calls import WorkspaceCall, is_history_dataset, run_in_own_thread
+from workbench.tui.backend.project_calls import WorkspaceCall, is_history_dataset, is_inside, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
@@ -80,9 +80,7 @@ class WatchCalls:
     def _select(self, workspace: Workspace) -> Sequence[Selection]:
         """Select all cases that the screen lists and that have an agent."""
         entries = (entry for entry in workspace.project.eval_sets if entry.target)
-        return [
-            Selection(eval_set=each.relative) for each in entries if real_path(each.path).is_relative_to(self._path)
-        ]
+        return [Selection(eval_set=each.relative) for each in entries if is_inside(each.path, self._path)]
 
     async def _off_loop(self, function: Callable[[], T]) -> T:
         return await self._call(lambda _: function())

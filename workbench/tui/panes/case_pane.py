@@ -6,12 +6,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -62,12 +64,13 @@ from workbench.tui.state.editor_state import (
     Invalid,
     OpenedDocument,
     TextForm,
+    describe_drafts,
     dump_draft,
     find_edited,
     load_draft,
 )
 from workbench.tui.state.outline_view import OutlineView
-from workbench.tui.state.text_layout import safe, safe_line
+from workbench.tui.state.text_layout import safe
 from workbench.tui.widgets.inputs import EditorBox, TypedText
 from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import LinesView, RowList
@@ -206,6 +209,7 @@ class OutlinePane(Pane):
         self._edited: Edited | None = None
         self._read: LoadedCase | None = None
         self._failure = ""
+        self._was_lost = False
         self._types_in_row = False
 
     def compose(self) -> ComposeResult:
@@ -222,7 +226,7 @@ class OutlinePane(Pane):
             and row.case is None
             and self.context.state.browser.is_from_history(row.target, row.eval_set)
         )
-        wanted = None if is_kept_set else find_edited_subject(subject)
+        wanted = self._edited if self.must_stay else None if is_kept_set else find_edited_subject(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:
@@ -296,27 +300,33 @@ class OutlinePane(Pane):
             opened = await self.context.backend.call(lambda workspace: open_edited(workspace, wanted, known))
         except StoreError as error:
             if wanted == self._edited:
-                self.editor.close()
-                self._failure = str(error)
+                if not self.must_stay:
+                    self.editor.close()
+                    self._failure = str(error)
                 self._show_editor()
             return
         if wanted == self._edited:
             self._failure = ""
-            gone = self._find_removed_case()
             self.editor.open(opened)
             self._show_editor()
             self._after_opening(opened)
-            if gone is not None:
-                where = f"{safe_line(gone.name)} is no longer in {safe_line(gone.eval_set)}"
-                say(self, f"{where}; the text that you typed in it is kept as a draft (~)", severity="warning")
 
-    def _find_removed_case(self) -> CaseKey | None:
-        """Return the case in which the user has typed a text that is not applied, if no eval set has it any more."""
-        draft = self.editor.typing
-        if draft is None or draft.is_untouched or self.editor.opened is None:
-            return None
-        case = self.editor.opened.edited.case
-        return case if case is not None and self.context.state.board.get_record(case) is None else None
+    @property
+    def must_stay(self) -> bool:
+        """True while the user types for a case or set that is gone, also in another window."""
+        focused = self.screen.focused
+        return bool(self._describe_loss()) and (focused is None or self.query_one(EditorBox) in focused.ancestors)
+
+    def _describe_loss(self) -> str:
+        """Say that the case or set for which a text is typed is gone; empty if it is there, or nothing is typed."""
+        opened = self.editor.opened if self.editor.typing is not None else None
+        return "" if opened is None else self.context.state.describe_loss(opened.edited.eval_set, opened.edited.case)
+
+    def _find_obstacle(self) -> str:
+        """Say what applying the typed text meets; empty if nothing."""
+        if loss := self._describe_loss():
+            return f"{loss}; {self.context.state.find_key('typing_leave')} keeps your text as a draft"
+        return "this value changed meanwhile; applying replaces it" if self.editor.was_changed_meanwhile else ""
 
     def _after_opening(self, opened: OpenedDocument) -> None:
         """React to a case that was opened, or read again."""
@@ -335,8 +345,10 @@ class OutlinePane(Pane):
             rows.focus()
         rows.show_view()
         self._place_box()
-        if is_typing and self.editor.was_changed_meanwhile:
-            self.query_one(EditorBox).show_problem("this value changed meanwhile; applying replaces it")
+        obstacle = self._find_obstacle() if is_typing else ""
+        if obstacle or self._was_lost:
+            self.query_one(EditorBox).show_problem(obstacle)
+        self._was_lost = bool(self._describe_loss())
         self.refresh_bindings()
 
     @on(OutlineList.Shifted)
@@ -394,6 +406,9 @@ _PATIENCE = 2.0  # seconds for a case to open whose prompt is wanted
 _NO_ROW = OutlineRow(place=(), kind=OutlineKind.FIELD, depth=0, label="", value=None)
 """The row for edits that need none, if there are no rows."""
 
+_OTHER_CASE = "another case was selected meanwhile; nothing was changed"
+
+Answer = TypeVar("Answer")
 Make = Callable[[OutlineRow, OpenedDocument], Edit]
 """Return an edit of the selected row. Raises Impossible."""
 
@@ -463,7 +478,7 @@ class CasePane(OutlinePane):
     async def _choose_draft(self, row: OutlineRow, slot: Slot, waiting: Sequence[Draft]) -> None:
         """Let the user continue a draft of the row, or edit the row itself."""
         choices = [f"continue {draft.slot.title}: {draft.text}" for draft in waiting]
-        index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
+        index = await self._ask(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
         if index is not None:
             self._begin(waiting[index].slot if index < len(waiting) else slot)
 
@@ -477,7 +492,7 @@ class CasePane(OutlinePane):
     async def _choose_value(self, slot: Slot) -> None:
         """Let the user choose one of the possible values."""
         labels = [f"{value}: {meaning}" for value, meaning in slot.choices]
-        index = await self.app.push_screen_wait(ChooseScreen(slot.title, labels))
+        index = await self._ask(ChooseScreen(slot.title, labels))
         problem = None if index is None else await self._put(slot, slot.choices[index][0])
         if problem is not None:
             say(self, problem, severity="warning")
@@ -524,7 +539,7 @@ class CasePane(OutlinePane):
             return
         index: int | None = 0
         if len(possible) > 1:
-            index = await self.app.push_screen_wait(ChooseScreen("Add", [item.label for item in possible]))
+            index = await self._ask(ChooseScreen("Add", [item.label for item in possible]))
         if index is None:
             return
         addition = possible[index]
@@ -548,7 +563,7 @@ class CasePane(OutlinePane):
             return True
         choices = ["stay and continue", "quit and keep it for the next start", "quit and discard it"]
         answer = await self.app.push_screen_wait(
-            ChooseScreen(f"Typed and not applied: {_describe_drafts(unapplied)}", choices)
+            ChooseScreen(f"Typed and not applied: {describe_drafts(unapplied)}", choices)
         )
         edited = unapplied[0][0]
         if answer == 0 and edited.case is not None:
@@ -565,7 +580,7 @@ class CasePane(OutlinePane):
         case = drafts[0][0].case
         is_gone = case is not None and state.board.get_record(case) is None
         rest = f"; the case is gone, {state.find_key('quit')} offers to discard the text" if is_gone else ""
-        named = f"{_describe_drafts(drafts)}{rest}"
+        named = f"{describe_drafts(drafts)}{rest}"
         say(self, f"typed in an earlier session, not applied (~): {named}", severity="warning")
         self._show_editor()
 
@@ -633,10 +648,18 @@ class CasePane(OutlinePane):
                     self.editor.stop_typing()
                     self._edit_outside(draft)
             case "leave":
-                if self.editor.stop_typing():
+                if not self._describe_loss() and self.editor.stop_typing():
                     say(self, "your text is kept as a draft (~); enter on its row continues it")
                 self.query_one(OutlineList).focus()
                 self._show_editor()
+
+    def on_descendant_blur(self) -> None:
+        """Show the selection when the user leaves the text of a case that is gone."""
+        opened, loss = self.editor.opened, self._describe_loss()
+        if opened is not None and loss and not self.must_stay:
+            if self.editor.stop_typing():
+                say(self, f"{loss}; the text that you typed in it is kept as a draft (~)", severity="warning")
+            self.post_message(DocumentsChanged(frozenset([opened.edited.eval_set])))
 
     @on(TypedText.ApplyWanted)
     def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
@@ -644,11 +667,8 @@ class CasePane(OutlinePane):
 
     def _judge(self, draft: Draft) -> None:
         """Show errors of the typed text: its own at once, those in the case when the user pauses."""
-        problem = draft.problem
-        if problem is None and self.editor.was_changed_meanwhile:
-            problem = "this value changed meanwhile; applying replaces it"
-        self.query_one(EditorBox).show_problem(problem or "")
-        if problem is None and not draft.is_untouched:
+        self.query_one(EditorBox).show_problem(problem := draft.problem or self._find_obstacle())
+        if not problem and not draft.is_untouched:
             self._judge_in_case(draft)
 
     # Without a description, Textual would format the whole draft at every key.
@@ -671,7 +691,7 @@ class CasePane(OutlinePane):
     @work(group="edit", description="apply")
     async def _apply(self, *, then_save: bool) -> None:
         draft = self.editor.typing
-        if draft is None:
+        if draft is None or self._describe_loss():
             return
         try:
             value = draft.value()
@@ -702,15 +722,20 @@ class CasePane(OutlinePane):
     async def _edit_outside(self, draft: Draft) -> None:
         """Edit a draft in the user's own editor. A draft that cannot be applied is kept."""
         suffix = ".json" if draft.form is TextForm.JSON else ".txt"
-        edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.with_text(text).problem)
-        if edited is None:
+        meant = self._edited
+        text = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.with_text(text).problem)
+        if text is None or meant is None:
             self._show_editor()
             return
-        draft = draft.with_text(edited)
-        other = self.editor.describe_replaced(draft)
-        problem = f"this value changed to {other}" if other else await self._put(draft.slot, draft.value())
+        draft = draft.with_text(text)
+        if self._edited != meant:
+            problem: str | None = self.context.state.describe_loss(meant.eval_set, meant.case) or _OTHER_CASE
+        elif other := self.editor.describe_replaced(draft):
+            problem = f"this value changed to {other}"
+        else:
+            problem = await self._put(draft.slot, draft.value())
         if problem is not None:
-            self.editor.keep_draft(draft)
+            self.editor.keep_draft(meant, draft)
             self._show_editor()
             say(self, f"{problem}; your text is kept as a draft", severity="error")
 
@@ -738,13 +763,14 @@ class CasePane(OutlinePane):
             if opened.read_only:
                 return opened.read_only
             if opened.edited != meant:  # the edit had to wait, and the user selected another case
-                return "another case was selected meanwhile; nothing was changed"
+                return _OTHER_CASE
             try:
                 edit = make(row or _NO_ROW, opened)
                 await self.context.backend.edit(lambda workspace: make_edit(workspace, opened, edit, label=safe(label)))
             except Outdated:
                 await self._reload()
-                return "the file was changed meanwhile; its new content is shown: check it and repeat the edit"
+                loss = self.context.state.describe_loss(meant.eval_set, meant.case)
+                return loss or "the file was changed meanwhile; its new content is shown: check it and repeat the edit"
             except (EditRefused, Impossible, StoreError) as error:
                 return str(error)
             now = find_edited(opened, edit)
@@ -762,12 +788,13 @@ class CasePane(OutlinePane):
         def check(key: str) -> str | None:
             return check_key(key, opened.data, place)
 
-        key: str | None = await self.app.push_screen_wait(AskScreen(question, value=value, check=check))
-        return key
+        return await self._ask(AskScreen(question, value=value, check=check))
 
-
-def _describe_drafts(drafts: Sequence[tuple[Edited, Draft]]) -> str:
-    """Name the case and title of the first draft, and count the others."""
-    edited, draft = drafts[0]
-    more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""
-    return f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}{more}"
+    async def _ask(self, dialog: Screen[Answer | None]) -> Answer | None:
+        """Ask about the open case. Return None also if another case was selected meanwhile."""
+        meant = self._edited
+        answer: Answer | None = await self.app.push_screen_wait(dialog)
+        if answer is None or self._edited == meant:
+            return answer
+        say(self, _OTHER_CASE, severity="warning")
+        return None

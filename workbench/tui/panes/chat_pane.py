@@ -33,8 +33,14 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ask_new_set
-from workbench.tui.keys import KeyHolder
-from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
+from workbench.tui.screen_context import (
+    DocumentsChanged,
+    Pane,
+    ProjectChanged,
+    RestingTimer,
+    ScreenContext,
+    SessionWanted,
+)
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
@@ -51,6 +57,7 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
+from workbench.tui.widgets.inputs import TextField
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FollowingLines
 
@@ -242,7 +249,7 @@ async def begin_branch(app: App[None], context: ScreenContext, source: BranchSou
 # The input of the chat: enter sends, up and down show earlier prompts.
 
 
-class Prompt(KeyHolder, TextArea):
+class Prompt(TextField):
     """Input of one message, with several lines."""
 
     PLACES = ("chat_prompt",)
@@ -316,7 +323,7 @@ class SessionScreen(Dialog[SessionInput | None]):
             yield Input(self._given.user_id, placeholder=self._default_user, compact=True, id="session-user")
             yield Static(StyledText("initial state, a JSON object"), classes="session-label")
             text = json.dumps(state, ensure_ascii=False, indent=2) if state else ""
-            yield TextArea(text, compact=True, id="session-state", placeholder="{}")
+            yield TextField(text, compact=True, id="session-state", placeholder="{}")
             yield Static(StyledText(""), classes="dialog-problem")
         yield KeyLine()
 
@@ -376,8 +383,25 @@ class ChatPane(Pane):
     def on_mount(self) -> None:
         self._updates = RestingTimer(self, _TICK, self._tick)
 
+    @property
+    def must_stay(self) -> bool:
+        """True while the user types for an agent that the project no longer has, also in another window."""
+        return self._is_agent_gone and self.screen.focused in (None, self.query_one(Prompt))
+
+    @property
+    def _is_agent_gone(self) -> bool:
+        project = self.context.state.project
+        return bool(self._target) and project is not None and self._target not in project.targets
+
+    def on_descendant_blur(self) -> None:
+        """Show the selection when the user leaves the message to an agent that is gone."""
+        if self._is_agent_gone and not self.must_stay:
+            self.post_message(DocumentsChanged(frozenset()))
+
     def show(self, subject: Subject) -> None:
         """Show the chat with the agent of the selected row."""
+        if self.must_stay:
+            return
         before, self._subject = self._subject, subject
         self._is_shown = True
         self._update_soon()

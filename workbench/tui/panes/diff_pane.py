@@ -349,7 +349,7 @@ class DiffPane(Pane, DiffKeys):
         assert subject.result is not None
         refused = await self._acceptor.accept(subject.case, subject.result, found, is_whole=is_whole)
         if refused is not None:
-            say(self, f"not accepted: {refused}", severity="warning")
+            say(self, f"not accepted: {self.context.state.name_keys(refused)}", severity="warning")
         else:
             key = self.context.state.find_key("undo")
             say(self, f"accepted {plural(len(found), 'difference')}; {key} undoes it")

@@ -12,8 +12,9 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
+from workbench.model.identity import CaseKey
 from workbench.tui.keys import list_actions
-from workbench.tui.screen_context import Pane, ScreenContext
+from workbench.tui.screen_context import DocumentsChanged, Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, StyledText, cut_parts
@@ -185,7 +186,8 @@ class TracePane(Pane):
         super().__init__(context, id=id)
         self._view = TraceView()
         self._detail = SpanDetail()
-        self._session: object = None
+        self._session: tuple[CaseKey | None, int | None, str | None] | None = None
+        self._is_late = False  # the selection is shown when the search is left
         self._source: object = None  # the source of the steps on the screen; `_known` counts them
         self._known: object = None
         self._absence: list[Block] | None = None
@@ -215,6 +217,20 @@ class TracePane(Pane):
 
     # The shown session.
 
+    @property
+    def _is_search_typed(self) -> bool:
+        return self.is_mounted and self.query_one(SearchInput).has_focus
+
+    @property
+    def must_stay(self) -> bool:
+        """True while the user searches the trace of a case, and another one is selected because it is gone."""
+        return self._is_search_typed and (self._session or (None,))[0] != self.context.state.subject().key
+
+    def on_descendant_blur(self) -> None:
+        """Show what could not be shown while a search was typed."""
+        if self._is_late and not self._is_search_typed:
+            self.post_message(DocumentsChanged(frozenset()))
+
     def show(self, subject: Subject) -> None:
         """Show the known steps of the selected session."""
         self._stop_waiting()
@@ -224,6 +240,9 @@ class TracePane(Pane):
         source = spans if subject.result is None else subject.result
         known = (len(spans), len(turns), prompts)
         session = (subject.key, subject.repeat, subject.pinned.title if subject.pinned is not None else None)
+        self._is_late = self._is_search_typed and (not spans or session != self._session)
+        if self._is_late:  # without the input, the text would act as commands
+            return
         if not spans:
             self._show_absence(tuple(explain_absence(subject)))
             return

@@ -88,9 +88,10 @@ class Frame(FramedBox):
 
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show the selection in the open pane."""
-        self._heading = heading
-        self._write_heading()
-        self._choose_pane(subject)
+        if not (self.pane.is_mounted and self.pane.must_stay):
+            self._heading = heading
+            self._write_heading()
+            self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
 

@@ -199,12 +199,12 @@ class SaveController(Controller):
             self.post_message(ProjectChanged(select=change.after))
 
     async def _leave_for_later(self) -> bool:
-        """Write recovery files. Return False if that fails."""
+        """Write recovery files. If that fails, ask whether to lose the edits. Return False if the user stays."""
         try:
             await self.backend.call(lambda workspace: workspace.documents.write_recovery_files())
         except StoreError as error:
-            say(self.widget, f"the unsaved edits cannot be stored: {error}", severity="error")
-            return False
+            question = f"The unsaved edits cannot be stored: {error}"
+            return await self.app.push_screen_wait(ChooseScreen(question, ["stay", "quit and lose them"])) == 1
         return True
 
     async def _save(self, eval_set: str) -> Decision | None:

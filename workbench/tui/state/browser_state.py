@@ -74,6 +74,7 @@ class Browser:
         """Judge models of the criteria, by eval set, for the sets that were read."""
         self._edited: dict[str, Collection[str]] = {}
         self._pending_selection: CaseKey | str | RowKey | None = None
+        self._lost_row: RowKey | None = None  # was selected, and is gone without an action of the user
         self._query_context = QueryContext(board, self._contents, self.marks, self.freshness, self._edited)
         self._test: Callable[[BrowserRow], bool] | None = None
         self._ordered_cases: dict[tuple[str, str], Sequence[BrowserRow]] = {}
@@ -314,7 +315,12 @@ class Browser:
     def set_cursor(self, index: int) -> None:
         """Put the cursor on a row, or on the first or last row if the index is out of range."""
         self._pending_selection = None
+        self.forget_lost_row()
         self._clamp_cursor(index)
+
+    def forget_lost_row(self) -> None:
+        """Do not go back to a selected row that is gone when it is listed again: the user goes on elsewhere."""
+        self._lost_row = None
 
     def _clamp_cursor(self, index: int) -> None:
         self.cursor = max(0, min(index, len(self.rows) - 1))
@@ -329,6 +335,7 @@ class Browser:
 
     def select_row(self, key: RowKey) -> bool:
         """Put the cursor on a row and unfold what contains it. Return False if it is not listed."""
+        self.forget_lost_row()
         target, eval_set, case = key
         around = {(target, "")} if eval_set else set()
         hiding = (around | ({(target, eval_set)} if case is not None else set())) & self._folded
@@ -473,10 +480,15 @@ class Browser:
         return rows
 
     def _restore_cursor(self, selected: BrowserRow | None) -> None:
-        """Stay on the same row. If it is gone, go to a sibling, else to its set or target."""
+        """Stay on the same row. If it is gone, go to a sibling, else to its set or target, until it is back."""
+        if self._lost_row is not None and self._select_row(self._lost_row):  # its file was read while it was written
+            self.forget_lost_row()
+            return
         if selected is None or self._select_row(selected.key):
             self._clamp_cursor(self.cursor)
             return
+        if self._lost_row is None and not self._has(selected):
+            self._lost_row = selected.key
         for index in (self.cursor, self.cursor - 1):
             if 0 <= index < len(self.rows) and self.rows[index].is_sibling(selected):
                 self.cursor = index
@@ -484,6 +496,11 @@ class Browser:
         if not self._select_row((selected.target, selected.eval_set, None)):
             self._select_row((selected.target, "", None))
         self._clamp_cursor(self.cursor)
+
+    def _has(self, row: BrowserRow) -> bool:
+        """True if a row exists, though a fold or the filter may hide it."""
+        listed = self._sets.get((row.target, row.eval_set))
+        return listed is not None and (row.case is None or row.case in listed.case_keys)
 
     def _select_pending(self) -> None:
         wanted = self._pending_selection

@@ -327,6 +327,7 @@ class StatusBoard:
         self._stale: set[CaseKey] = set()  # also of cases that are not listed
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._unlisted_outcomes: dict[CaseKey, dict[int, RepeatOutcome]] = {}  # of cases that are not listed yet
+        self._away: dict[CaseKey, CaseRecord] = {}  # of cases that run, and that are not listed for the moment
         self._result_count = 0  # of this session
         self._cases_with_earlier_verdict: set[CaseKey] = set()  # their verdict is not the newest in the history
         self._held_results: dict[
@@ -408,7 +409,8 @@ class StatusBoard:
         for key in keys:
             if key in self._records:
                 continue
-            record = self._records[key] = CaseRecord(key)
+            away = self._away.pop(key, None) if self._away else None
+            record = self._records[key] = away or CaseRecord(key)
             # Keys hash slowly by the ten thousand: empty collections are not asked.
             if self._unlisted_outcomes and (early := self._unlisted_outcomes.pop(key, None)):
                 self._result_count += 1
@@ -416,7 +418,7 @@ class StatusBoard:
                 record.state = _find_state(record)
                 if any(outcome.stored_at for outcome in early.values()):
                     self._cases_with_earlier_verdict.add(key)
-            elif self._stored and (stored := self._stored.get(key)):
+            elif away is None and self._stored and (stored := self._stored.get(key)):
                 self._load_stored(record, stored)
             changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
@@ -429,6 +431,8 @@ class StatusBoard:
             self._cases_with_earlier_verdict.discard(key)
             if record is not None:
                 changes[self._get_cell(record)] -= 1
+                if _is_under_way(record):
+                    self._away[key] = record
         self._apply_counts(changes)
 
     def load_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
@@ -578,6 +582,8 @@ class StatusBoard:
             return ()
         record = self._records.get(event.case)
         if record is None:
+            if isinstance(event, CaseFinished):
+                self._away.pop(event.case, None)
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 self._unlisted_outcomes.setdefault(event.case, {})[event.repeat] = _make_outcome(event, run_id)
             return ()
@@ -599,6 +605,9 @@ class StatusBoard:
 
     def end_run(self, keys: Iterable[CaseKey]) -> list[CaseKey]:
         """Restore the earlier state of cases that still wait when their run is over. Return these cases."""
+        keys = tuple(keys)
+        for key in keys if self._away else ():
+            self._away.pop(key, None)
         left = [record for key in keys if (record := self._records.get(key)) is not None and _is_under_way(record)]
         for record in left:
             record.pending_jobs, record.turns, record.spans, record.has_newest_outcomes = 0, {}, {}, True

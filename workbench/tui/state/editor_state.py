@@ -477,6 +477,13 @@ def _key(slot: Slot) -> _Key:
     return normalize_place(slot.place), slot.index is not None, slot.title
 
 
+def describe_drafts(drafts: Sequence[tuple[Edited, Draft]]) -> str:
+    """Name the case and title of the first draft, and count the others."""
+    edited, draft = drafts[0]
+    more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""
+    return f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}{more}"
+
+
 # The editor: one open case, its cursor, and the draft that is being typed.
 
 _SHOWN = 40  # characters of a replaced value in a message
@@ -599,10 +606,10 @@ class CaseEditor:
             self._drafts.drop(self.opened.edited, slot)
             self.begin(slot)
 
-    def keep_draft(self, draft: Draft) -> None:
-        """Keep a draft that was typed in another editor."""
-        self.typing = draft
-        self.stop_typing()
+    def keep_draft(self, edited: Edited, draft: Draft) -> None:
+        """Keep a draft that was typed in another editor, for a case that need not be open any more."""
+        self._drafts.keep(edited, draft)
+        self._show_rows()
 
     def keep_recovered(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
         """Keep drafts of an earlier session. If two have the same slot, the later one is kept."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePath
 
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import RERUN_ADVICE, RESUME_ADVICE, RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
@@ -208,6 +208,13 @@ class ProjectState:
         """True if this case was loaded last."""
         return self.loaded_case is not None and self.loaded_case.key == key
 
+    def describe_loss(self, eval_set: str, case: CaseKey | None) -> str:
+        """Say that a case, or without one a set, is no longer listed; empty if it is."""
+        if case is not None and self.board.get_record(case) is None:
+            return f"{safe_line(case.name)} is no longer in {safe_line(eval_set)}"
+        is_listed = any(listed.relative == eval_set for listed in self.browser.sets)
+        return "" if is_listed else f"{safe_line(eval_set)} is no longer there"
+
     def open(self, project: OpenedProject) -> None:
         """Show a project that was discovered again. Its sets are still to be read."""
         remaining = {(listed.target, listed.relative) for listed in project.sets}
@@ -269,9 +276,10 @@ class ProjectState:
         applied = AppliedEvents()
         for event in events:
             if isinstance(event, Notice) and self._must_report(event):
-                applied.notices.append(event)
-                if event.severity != "information":
-                    self.problems.add_run_problem(event.message, warning=event.severity == "warning")
+                notice = event.model_copy(update={"message": self.name_keys(event.message)})
+                applied.notices.append(notice)
+                if notice.severity != "information":
+                    self.problems.add_run_problem(notice.message, warning=notice.severity == "warning")
             if progress is not None:
                 progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event, run_id=run_id))
@@ -280,6 +288,11 @@ class ProjectState:
                 (freshness.record_verdict if event.is_judged else freshness.drop_verdict)(event.case)
         self.board.release_results(but=self.selected_case)
         return applied
+
+    def name_keys(self, message: str) -> str:
+        """Name the keys that do what a message advises."""
+        judges, runs = self.find_key("run_failed"), self.find_key("run_case")
+        return message.replace(RESUME_ADVICE, f"{judges} judges them").replace(RERUN_ADVICE, f"{runs} runs it again")
 
     def _must_report(self, notice: Notice) -> bool:
         """True if a notice must be shown. One for information is shown once per session, not once per run."""

@@ -334,7 +334,24 @@ _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
 
-class TypedText(KeyHolder, TextArea):
+_JOINERS = "\u200c\u200d"
+
+
+class TextField(KeyHolder, TextArea):
+    """A text field for several lines, whose cursor is visible at every size."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Insert a typed joiner of Persian, Indic scripts and emoji, which Textual discards as not printable."""
+        if event.character and event.character in _JOINERS:
+            event.stop()
+            event.prevent_default()
+            self.replace(event.character, *self.selection, maintain_selection_offset=False)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.scroll_cursor_visible)
+
+
+class TypedText(TextField):
     """The text field. It sends a message for each command of the user."""
 
     # Bound here because a text area uses some of these keys for other commands.

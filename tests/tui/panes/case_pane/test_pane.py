@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +220,44 @@ async def test_invalid_text_of_the_users_editor_is_stored_as_a_draft(
         await screen.until("as a draft", "~ 1 typed, not applied")
 
         assert get_data(screen)["eval_id"] == "lamp"
+
+
+async def test_a_text_of_the_users_editor_stays_with_its_case_if_that_is_removed_meanwhile(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "home.evalset.json"
+    before = path.read_bytes()
+    is_edited = asyncio.Event()
+
+    async def edit_text(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
+        await is_edited.wait()
+        return "Outside"
+
+    monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edit_text)
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await screen.press("ctrl+e")
+        path.write_text(json.dumps({"eval_set_id": "home", "eval_cases": [json.loads(before)["eval_cases"][1]]}))
+        await screen.until("1 case ", "Get tea.")
+        is_edited.set()
+        await screen.until("lamp is no longer in home.evalset.json; your text is kept as a draft")
+        assert get_data(screen)["eval_id"] == "tea"
+        assert [edited.case.eval_id for edited, _ in get_pane(screen).editor.unapplied_drafts] == ["lamp"]
+
+
+async def test_the_answer_of_a_dialog_is_not_applied_to_another_case(open_app: Any, project: Path) -> None:
+    path = project / "home.evalset.json"
+    data = json.loads(path.read_text())
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await select_row(screen, "depth")
+        await screen.press("m")
+        await screen.until("The new key")
+        path.write_text(json.dumps({**data, "eval_cases": data["eval_cases"][1:]}))
+        while get_data(screen)["eval_id"] != "tea":
+            await screen.pilot.pause(0.02)
+        await screen.press("x", "enter")
+        await screen.until("another case was selected meanwhile; nothing was changed")
 
 
 async def test_the_value_of_a_row_is_copied(open_app: Any, project: Path) -> None:

@@ -173,12 +173,38 @@ async def test_text_typed_in_a_case_that_another_program_deletes_is_kept_with_a_
         data = json.loads(before)
         del data["eval_cases"][0]
         path.write_text(json.dumps(data))
-        await screen.until("lamp is no longer in home.evalset.json; the text that you typed in it is kept")
+        await screen.until("1 case ", "lamp is no longer in home.evalset.json")
+        await screen.press("D", "d", "enter", "u")  # as text, not as commands on the case that is selected now
+        await screen.until("Find the lamp.xDdu", "NOT RUN · lamp", "escape keeps your text as a draft")
+        assert json.loads(path.read_text()) == data and "unsaved" not in screen.text
+        await screen.press("escape")
+        await screen.until("lamp is no longer in home.evalset.json; the text that you typed in it is kept", "Get tea.")
 
         path.write_bytes(before)
         await screen.until("2 cases")
         await open_case(screen)
         await screen.until("1 typed, not applied")
+
+
+async def test_a_text_stays_in_its_field_while_its_set_is_away(open_app: Any, project: Path) -> None:
+    path = project / "home.evalset.json"
+    before = path.read_bytes()
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await select_row(screen, "user")
+        await screen.press("enter", "x")
+        path.unlink()
+        screen.app.screen.action_reload()
+        await screen.until("lamp is no longer in home.evalset.json")
+        await screen.press("r")
+        path.write_bytes(before)
+        screen.app.screen.action_reload()
+        await screen.until("2 cases")
+        await screen.until_gone("no longer in")
+        await screen.press("R", "enter")
+        await wait_until_idle(screen)
+
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the lamp.xrR"
 
 
 async def test_quitting_asks_what_to_do_with_typed_text(open_app: Any, project: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from tests.tui.panes.case_pane.opened import (
     LAMP,
@@ -130,6 +130,35 @@ async def test_a_text_that_becomes_too_long_moves_below_the_rows_without_loss(op
         await screen.press("ctrl+z")  # one history of the text in both places
         await screen.pilot.pause()
         assert len(get_field(screen).text) < 54
+
+
+async def test_joiners_are_typed_into_a_text(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin(screen, "user")
+        typed = "\u0645\u06cc\u200c\u062e \U0001f468\u200d\U0001f469"  # Persian, and an emoji of two people
+        for character in typed:
+            screen.app.post_message(Key("", character))
+        await screen.pilot.pause()
+        await screen.press("enter")
+        await wait_until_idle(screen)
+
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == f"Find the lamp.{typed}"
+
+
+async def test_the_cursor_stays_visible_when_the_screen_becomes_small(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin(screen, "user")
+        screen.app.post_message(Paste("\n".join(["line"] * 15)))
+        await screen.until("user · text")
+        for size in ((40, 12), (110, 30), (40, 12)):
+            field, looks = get_field(screen), list[bool]()
+            await screen.pilot.resize_terminal(*size)
+            while len(looks) < 100 and not (len(looks) > 5 and all(looks[-5:])):
+                await screen.pilot.pause(0.05)
+                looks.append(field.region.contains_point(field.cursor_screen_offset))
+            assert all(looks[-5:])
 
 
 async def test_pasted_lines_move_below_the_rows(open_app: Any, project: Path) -> None:

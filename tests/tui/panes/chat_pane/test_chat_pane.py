@@ -49,6 +49,27 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up(project: Path,
         await screen.until("five makes 5")
 
 
+async def test_a_message_stays_in_its_input_while_its_agent_is_away(project: Path, open_app: Any) -> None:
+    settings = project / "workbench.toml"
+    before = settings.read_text()
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await screen.press("h", "i")
+        settings.write_text(before.replace("targets.pinger", "targets.other"))
+        screen.app.screen.action_reload()
+        await screen.until("▾ other")
+        await screen.press("R", "D", "d")
+        assert get_draft(screen) == "hiRDd"
+        await screen.press("enter")
+        await screen.until("pinger")
+
+        settings.write_text(before)
+        screen.app.screen.action_reload()
+        await screen.until("▾ pinger")
+        assert isinstance(screen.app.focused, Prompt)
+        assert screen.state.progress is None
+
+
 async def test_keys_insert_new_lines_and_recall_earlier_prompts(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)

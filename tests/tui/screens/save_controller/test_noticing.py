@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 async def test_new_content_is_loaded_if_there_are_no_unsaved_edits(
     open_app: Any, project: Path, lights: Path, actions: Any
@@ -40,6 +42,23 @@ async def test_a_deleted_set_keeps_its_last_state(open_app: Any, project: Path, 
         assert "2 cases" in screen.text
         actions.write(lights, "back")
         await screen.until("back")
+
+
+@pytest.mark.parametrize(("keys", "returns"), [((), True), (("z", "z"), False)])
+async def test_the_cursor_returns_to_a_case_that_was_away_unless_a_key_was_pressed(
+    open_app: Any, project: Path, lights: Path, actions: Any, keys: tuple[str, ...], returns: bool
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("2 cases")
+        await screen.press("down", "down", "down")
+        actions.write(lights, "on")
+        await screen.until("1 case ")
+        assert screen.state.selected_case.eval_id == "on"
+        await screen.press(*keys)
+        actions.write(lights, "on", "off")
+        await screen.until("2 cases")
+
+        assert screen.state.selected_case.eval_id == ("off" if returns else "on")
 
 
 async def test_a_new_conflict_is_reported(open_app: Any, project: Path, lights: Path, actions: Any) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from workbench.engine.open_documents import OpenDocuments
+from workbench.store.errors import StoreError
+
 
 def list_recovery_files(project: Path) -> list[Path]:
     return list((project / ".workbench" / "recovery").glob("*.recovery"))
@@ -45,6 +50,28 @@ async def test_edits_can_be_stored_for_the_next_start(open_app: Any, project: Pa
     assert lights.read_bytes() == before
     (file,) = list_recovery_files(project)
     assert b'"mine"' in file.read_bytes()
+
+
+async def test_edits_that_cannot_be_stored_are_lost_only_if_the_user_says_so(
+    open_app: Any, project: Path, lights: Path, actions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(documents: OpenDocuments) -> None:
+        raise StoreError(lights, "the file system is read-only")
+
+    async with open_app(project) as screen:
+        await screen.until("off")
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenDocuments, "write_recovery_files", refuse)
+            await actions.insert(screen, "mine")
+            for answer in ("1", "2"):
+                await screen.press("q")
+                await screen.until("Unsaved edits")
+                await screen.press("2")
+                await screen.until("The unsaved edits cannot be stored", "quit and lose them")
+                assert screen.app.is_running
+                await screen.press(answer)
+                await screen.pilot.pause(0.3)
+            assert not screen.app.is_running
 
 
 async def test_cancelling_the_quit_changes_nothing(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
