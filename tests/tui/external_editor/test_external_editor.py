@@ -125,7 +125,10 @@ async def test_a_failing_editor_gets_one_clear_message(
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
 
-async def test_a_terminal_that_cannot_be_suspended_is_reported(open_app: Any, project: Path) -> None:
+async def test_a_terminal_that_cannot_be_suspended_is_reported(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "true")
     async with open_app(project) as screen:
         await select_case(screen)
         await screen.press("E")

@@ -155,7 +155,8 @@ async def test_earlier_turns_are_part_of_the_context(
 
     await judge(config(make_criterion()), actual=[first, turn("You are Bo.")])
 
-    prompt = services.requests[-1].messages[0].text
+    prompts = [request.messages[0].text for request in services.requests]  # in any order
+    [prompt] = [prompt for prompt in prompts if "TURN 2 RESPONSE 1" in prompt]
     context = prompt[prompt.index("<context>") : prompt.index("</context>")].splitlines()[1:]
     assert context == [
         "TURN 1 USER: My name is Bo.",
