@@ -50,6 +50,17 @@ def test_case_ids_may_contain_colons_and_commas(workbench: CommandLine, make_tur
     }
 
 
+def test_a_folder_contains_sets_that_link_to_files_elsewhere(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/linked.evalset.json", {"far": [make_turn("light x", room="x")]})
+    linked = workbench.root / "home" / "linked.evalset.json"
+    elsewhere = workbench.root.parent / "elsewhere.evalset.json"  # in no project
+    linked.rename(elsewhere)
+    linked.symlink_to(elsewhere)
+
+    for arguments in (["home"], ["home/linked.evalset.json"], ["./home"]):
+        assert get_statuses(workbench("run", *arguments, "--case", "far", "--format", "json")) == {"far": "PASSED"}
+
+
 def test_a_target_takes_precedence_over_a_folder_of_the_same_name(workbench: CommandLine) -> None:
     (workbench.root / "workbench.toml").open("a").write(
         '[targets.other]\nkind = "function"\ntarget = "nowhere:answer"\neval_sets = ["home/other/*.evalset.json"]\n'

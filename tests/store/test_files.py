@@ -82,6 +82,19 @@ def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_p
     assert find_root(deep / "x.evalset.json") == (tmp_path / "a").resolve()
 
 
+def test_a_linked_file_belongs_to_the_project_of_the_link_else_to_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "workbench.toml").touch()
+    (tmp_path / "theirs" / "x.evalset.json").touch()
+    link = tmp_path / "mine" / "link.evalset.json"
+    link.symlink_to(tmp_path / "theirs" / "x.evalset.json")
+    assert find_root(link) == (tmp_path / "theirs").resolve()
+
+    (tmp_path / "mine" / "workbench.toml").touch()
+    assert find_root(link) == (tmp_path / "mine").resolve()
+
+
 def test_a_path_that_does_not_exist_has_no_root(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"nothing-here: there is no such file or folder"):
         find_root(tmp_path / "nothing-here")

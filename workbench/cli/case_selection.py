@@ -12,7 +12,7 @@ from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name
 from workbench.store.errors import NotLoaded
-from workbench.store.files import derive_set_name, make_relative_name, real_path
+from workbench.store.files import derive_set_name, is_inside, real_path
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
 
@@ -147,10 +147,10 @@ def _select_one(project: Project, named: NamedArgument) -> list[Selection]:
         return [Selection(eval_set=named.name, cases=named.cases)]
     elif named.path.is_dir():
         folder = real_path(named.path)
-        within = (entry for entry in project.eval_sets if real_path(entry.path).is_relative_to(folder))
+        within = (entry for entry in project.eval_sets if is_inside(entry.path, folder))
         entries = _drop_recordings(within, project)
         if not entries:
             raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:
-        return [Selection(eval_set=make_relative_name(real_path(named.path), project.root), cases=named.cases)]
+        return [Selection(eval_set=project.name_set(named.path), cases=named.cases)]
     return [Selection(eval_set=entry.relative, cases=named.cases) for entry in entries]

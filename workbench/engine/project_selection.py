@@ -73,7 +73,7 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
     targets = dict(project.targets)
     pairing = LocationPairing((t for t in project.targets.values() if not t.eval_sets), root=project.root)
     for path in sets:
-        relative = make_relative_name(real_path(path), project.root)
+        relative = project.name_set(path)
         if not path.is_file() or relative in entries:
             continue
         if is_dataset(path):

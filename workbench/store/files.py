@@ -51,23 +51,27 @@ def real_path(path: Path) -> Path:
     return path.absolute() if real.name.startswith("pipe:[") and not real.exists() else real
 
 
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return True if a path, or what it links to, is a folder without symbolic links or inside of it."""
+    return path.is_relative_to(folder) or real_path(path).is_relative_to(folder)
+
+
 def find_root(path: Path) -> Path:
     """Return the nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder
     given.
 
-    `path` may be a file; then its folder counts. The result is absolute. Raises StoreError if `path` does not exist.
+    `path` may be a file; then its folder counts, and that of a link before that of its file. The result is absolute.
+    Raises StoreError if `path` does not exist.
     """
-    folder = path.absolute()
-    if not folder.exists():
+    path = path.absolute()
+    if not path.exists():
         raise StoreError(path, "there is no such file or folder")
-    folder = real_path(folder)
-    if not folder.is_dir():
-        folder = folder.parent
+    folders = [real_path(path)] if path.is_dir() else [real_path(path.parent), real_path(path).parent]
     for marks in ((SETTINGS_FILE,), (".git", "pyproject.toml")):
-        for candidate in (folder, *folder.parents):
+        for candidate in (place for folder in folders for place in (folder, *folder.parents)):
             if any((candidate / mark).exists() for mark in marks):
                 return candidate
-    return folder
+    return folders[-1]
 
 
 # Names of eval-set files: their suffixes, and default ids

@@ -396,6 +396,12 @@ class Project(Fact):
     problems: tuple[str, ...] = ()
     unusable: dict[str, str] = Field(default_factory=dict)
 
+    def name_set(self, path: Path) -> str:
+        """Return the relative name of a file: that of a link among `eval_sets`, else that of the file itself."""
+        link = make_relative_name(real_path(path.parent) / path.name, self.root)
+        is_listed = any(entry.relative == link for entry in self.eval_sets)
+        return link if is_listed else make_relative_name(real_path(path), self.root)
+
 
 def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
     """Find the targets and eval sets of the project around `path`; pass `root` if it is already known.

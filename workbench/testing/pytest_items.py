@@ -38,7 +38,6 @@ from workbench.report.text_report import (
 )
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.files import make_relative_name, real_path
 from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
 from workbench.testing.pytest_session import (
@@ -427,7 +426,7 @@ class SessionRuns:
         """
         opened = self._open_project(file)
         project = add_sets(opened.project, [file], target=self._target)
-        relative = make_relative_name(real_path(file), project.root)
+        relative = project.name_set(file)
         plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
         opened.plans[relative] = plan
         return plan

@@ -26,7 +26,7 @@ from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.quarantine import read_quarantines
-from workbench.store.files import get_sidecar_path, is_dataset_name, real_path
+from workbench.store.files import get_sidecar_path, is_dataset_name, is_inside, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
@@ -551,11 +551,6 @@ def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
         is_dataset=is_dataset_name(entry.relative) or entry.address is not None,
         is_address=entry.address is not None,
     )
-
-
-def is_inside(path: Path, folder: Path) -> bool:
-    """Return True if a path, or what it links to, is a folder or inside of it."""
-    return path.is_relative_to(folder) or real_path(path).is_relative_to(folder)
 
 
 def _describe_target(target: Target) -> tuple[tuple[str, str], ...]:

@@ -17,9 +17,9 @@ from workbench.model.run_events import CaseFinished
 from workbench.model.target import ModelMode
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
-from workbench.store.files import real_path
+from workbench.store.files import is_inside, real_path
 from workbench.store.history.history_schema import get_history_path
-from workbench.tui.backend.project_calls import WorkspaceCall, is_history_dataset, is_inside, run_in_own_thread
+from workbench.tui.backend.project_calls import WorkspaceCall, is_history_dataset, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
