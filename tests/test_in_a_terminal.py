@@ -44,6 +44,7 @@ class Terminal:
             check=True,
             env=environment,
         )  # fmt: skip
+        self.until(r"\$")  # what is typed before the first prompt comes before it
 
     def press(self, *press: str) -> None:
         """Press keys, given by their tmux names."""
