@@ -319,7 +319,7 @@ class Browser:
         self._clamp_cursor(index)
 
     def forget_lost_row(self) -> None:
-        """Do not go back to a selected row that is gone when it is listed again: the user goes on elsewhere."""
+        """Do not select the lost row when it is listed again: the user has pressed another key meanwhile."""
         self._lost_row = None
 
     def _clamp_cursor(self, index: int) -> None:
