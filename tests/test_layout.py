@@ -1,4 +1,4 @@
-"""The layout of the package: length and names of modules, imports, private names, and the location of tests."""
+"""The layout of the package: names of modules and classes, imports, and private names of other packages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ from typing import Any
 import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
-_LONGEST = 800  # lines
-_MOST = 294
-"""Modules, except `__main__.py` and `__init__.py` files with only a docstring."""
-
-
-def test_modules_are_short_and_few() -> None:
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
-
-    assert not [f"{path}: {length} lines" for path, length in lengths.items() if length > _LONGEST]
-    names = ("__init__.py", "__main__.py")
-    assert sum(path.name not in names or length > 10 for path, length in lengths.items()) <= _MOST
 
 
 def test_module_names_are_unique() -> None:
@@ -85,52 +74,6 @@ def test_module_names_in_strings_exist() -> None:
     ]
 
     assert not {text for text in strings if module_name.fullmatch(text)} - graph.modules
-
-
-def test_test_files_mirror_the_modules_they_test() -> None:
-    """Expect `tests/a/test_b.py` or `tests/a/b/test_….py` for `workbench/a/b.py`."""
-    tests = Path(__file__).parent
-    layers = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
-    misplaced = []
-    for path in tests.rglob("test_*.py"):
-        place = path.relative_to(tests)
-        if place.parts[0] not in layers or "generated" in place.parts:
-            continue
-        folder, name = PACKAGE / place.parent, place.stem.removeprefix("test_")
-        is_of_adapter = folder.parent.name == "adapters" and folder.is_dir()  # tested as a whole
-        is_of_folder = folder.with_suffix(".py").exists()
-        if not (is_of_adapter or is_of_folder or (folder / name).exists() or (folder / f"{name}.py").exists()):
-            misplaced.append(str(place))
-
-    assert misplaced == []
-
-
-_TESTED_WITH_OTHERS = {  # no file of its own name in `tests`, and why
-    "__main__": "started in tests/cli/main/test_main.py",
-    "agents/worker/adapters/base": "an interface and its errors: tested with each adapter",
-    "model/run_events": "types of events: tested with what reports them",
-    "model/target": "types: tested with the settings that are read into them",
-    "store/errors": "types of errors: tested with what raises them",
-    "tui/backend/backend": "only joins the calls of the other modules beside it",
-    "tui/screens/screen_actions": "only opens screens: tested with them, in tests/tui/screens",
-    "watch/bisection": "tested with its command, in tests/cli/cause_commands/test_bisect.py",
-}
-
-
-def test_each_module_has_tests_of_its_name() -> None:
-    """Expect `tests/a/test_b.py` or a folder `tests/a/b` with tests for `workbench/a/b.py`."""
-    tests = Path(__file__).parent
-    without = set()
-    for path in PACKAGE.rglob("*.py"):
-        module = path.relative_to(PACKAGE).with_suffix("")
-        is_package = path.name == "__init__.py"
-        if "_bundled" in module.parts or (is_package and len(path.read_text("utf-8").splitlines()) <= 10):
-            continue
-        place = tests / (module.parent if is_package else module)
-        if not place.with_name(f"test_{place.name}.py").exists() and not any(place.rglob("test_*.py")):
-            without.add(module.as_posix())
-
-    assert without == set(_TESTED_WITH_OTHERS)
 
 
 def test_test_modules_import_nothing_from_each_other() -> None:
