@@ -129,6 +129,8 @@ def _describe_project(
     workspace: Workspace, agents: Mapping[str, Health], addresses: Mapping[str, str | None]
 ) -> Iterator[str]:
     """Yield lines about the project. `addresses` has the results of checked remote datasets."""
+    from workbench.store.errors import shown_path
+
     project = workspace.project
     settings = project.root / "workbench.toml"
     yield f"project      {project.root}"
@@ -144,11 +146,14 @@ def _describe_project(
         yield from (f"    {line}" for line in agents[target.name].lines)
     yield f"eval sets    {len(project.eval_sets) or 'none found'}"
     for entry in project.eval_sets:
-        yield f"  {entry.relative}: {entry.target or 'no agent'}"
+        criteria = "default criteria" if entry.config is None else f"criteria {shown_path(entry.config)}"
+        yield f"  {entry.relative}: {entry.target or 'no agent'}, {criteria}"
         if entry.relative in addresses:
             yield "    reached" if addresses[entry.relative] is None else "    not reached"
         elif entry.address is not None:
             yield "    --check tests whether it can be reached"
+    for file in project.unused_criteria:
+        yield f"  {shown_path(file)} judges no eval set"
 
 
 def _read_variable_names(env_file: Path) -> Iterator[str]:
@@ -216,12 +221,14 @@ def _find_write_problems(root: Path) -> Iterator[str]:
 
 
 def _find_config_problems(path: Path, workspace: Workspace) -> Iterator[str]:
-    from workbench.engine.set_files import config_problems
+    from workbench.engine.set_files import config_problems, find_judging
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.adk_rules import format_problems
+    from workbench.store.files import real_path
 
     try:
-        found = config_problems(path, workspace.settings)
+        judges = real_path(path) in find_judging(workspace.project.eval_sets)
+        found = config_problems(path, workspace.settings, judges_eval_set=judges)
         yield from format_problems(problem for problem in found if problem.severity == "error")
     except StoreError as error:
         yield str(error)

@@ -78,6 +78,7 @@ from workbench.report.run_report import (
     cost_text,
     describe_quarantine,
     name_repeat,
+    set_heading,
     summarise_case,
 )
 from workbench.report.text_report import VerdictTable, quota_wait_text, width_of_names
@@ -153,8 +154,8 @@ def run(
     """Run eval cases and report the verdicts.
 
     TARGET is a name in workbench.toml. SET is an eval set; SET:CASE,CASE runs some of its cases. FOLDER runs all sets
-    below it, each with the test_config.json next to it. Without arguments everything in the project around the current
-    folder runs.
+    below it. Without arguments everything in the project around the current folder runs. The criteria of a set are in
+    the nearest test_config.json or eval_config.json: beside the set, or in a folder above it.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
@@ -342,7 +343,8 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         )
     lines = []
     for (target, eval_set), cases in sets.items():
-        lines += [one_line(f"{target} · {eval_set} ({len(cases)})"), f"  criteria: {one_line(criteria[eval_set])}"]
+        title = set_heading(target, eval_set, cases[0].config)
+        lines += [one_line(f"{title} ({len(cases)})"), f"  criteria: {one_line(criteria[eval_set])}"]
         for case in cases:
             lines.append(f"  {one_line(case.key.name)}")
             if (quarantine := case.current_quarantine) is not None:

@@ -49,11 +49,11 @@ from workbench.store.evalsets.config_files import JsonFile, load_environment, pa
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
-from workbench.store.files import find_root, find_special_kind, real_path
+from workbench.store.files import find_root, find_special_kind, is_pipe, real_path
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.model_answers import Recording
-from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files
+from workbench.store.project_discovery import EvalSetEntry, Project, find_criteria_file, find_missing_files
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
 # Plans for tools, from targets and options.
@@ -422,13 +422,19 @@ class Planner:
         """Plan to judge a dataset, or recorded sessions against the `expected` eval set; both may have quarantines.
 
         `path` may be an address; `columns` maps the columns of the dataset (see `read_dataset`). `config` replaces the
-        configuration file of the options. Raises PlanError and StoreError.
+        configuration file of the options, which replaces the one beside or above the expected set or the dataset.
+        Raises PlanError and StoreError.
         """
+        file = None
         if config is None:
-            config = self.read_config(options.config)
+            judged = path if expected is None else expected
+            is_local = isinstance(judged, Path) and not is_pipe(judged)
+            found = find_criteria_file(judged, None, root=self._project.root) if is_local else None
+            file = options.config or found
+            config = self.read_config(file)
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are imported from the project of the criteria that name them.
-        functions = self._project.root if options.config is None else find_root(options.config.parent)
+        functions = self._project.root if file is None else find_root(file.parent)
         target = make_recorded_target(recorded.path, root=self._project.root, functions=functions)
         plan = self.plan_rows(recorded, options, target=target, config=config)
         check_columns(recorded, config, mapping="`--columns COLUMN=NAME`")
@@ -539,7 +545,14 @@ class Planner:
 
     def _build_notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
         assumed = sorted(name for name, config in configs.items() if config.is_default)
-        generous = tuple(
+        files = (entry.config for name in configs if (entry := self._entries.get(name)) is not None)
+        used = {file.parent: file.name for file in files if file is not None}
+        shadowed = tuple(
+            f"{shown_path(file)} judges nothing: {used[file.parent]} beside it comes first"
+            for file in self._project.unused_criteria
+            if file.parent in used
+        )
+        generous = shadowed + tuple(
             f"{self._locate(config, place)}: {place}: {criterion.threshold:g} is below every possible score (lowest: "
             f"{lowest:g}), so every case passes"
             for config in {id(config): config for config in configs.values()}.values()
@@ -549,7 +562,17 @@ class Planner:
         if not assumed:
             return generous
         criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
-        return (f"{join_some(assumed, 3)}: no criteria are configured; using the default ones: {criteria}", *generous)
+        usual = {path for name in assumed if (path := self._find_usual_criteria(name)) is not None}
+        taken = f"; `workbench run` takes {join_some(sorted(map(shown_path, usual)), 3)}" if usual else ""
+        text = f"{join_some(assumed, 3)}: no criteria are configured; using the default ones: {criteria}{taken}"
+        return (text, *generous)
+
+    def _find_usual_criteria(self, name: str) -> Path | None:
+        """Return the criteria file that a run takes for a set that has none by the rule of ADK."""
+        entry = self._entries.get(name)
+        if entry is None or entry.config is not None:
+            return None
+        return find_criteria_file(entry.path, None, root=self._project.root)
 
     def _plan_tools(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
         """Plan the tools of each set's agent. Raises PlanError with all problems."""

@@ -20,6 +20,7 @@ from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,
     Project,
+    find_adk_criteria,
     find_criteria_file,
     make_adk_target,
 )
@@ -97,14 +98,15 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
 
 
 def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
-    entry = EvalSetEntry(
-        path=real_path(path),
-        relative=make_relative_name(real_path(path), root),
+    file = real_path(path)
+    return EvalSetEntry(
+        path=file,
+        relative=make_relative_name(file, root),
         target=target.name if target is not None else None,
         kind="test" if path.name.endswith(TEST_SUFFIX) else "evalset",
+        config=find_criteria_file(file, target, root=root),
         unpaired_reason=reason,
     )
-    return entry.model_copy(update={"config": find_criteria_file(entry, target)})
 
 
 def require_target(project: Project, name: str) -> None:
@@ -116,7 +118,7 @@ def require_target(project: Project, name: str) -> None:
 
 
 def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
-    """Make a project of one agent and these sets, without discovery.
+    """Make a project of one agent and these sets, without discovery, with the criteria that ADK would use.
 
     The agent is the target of workbench.toml in this folder, or else the ADK agent in it.
     """
@@ -126,7 +128,8 @@ def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSett
     loaded = load_settings(root)
     target = _find_configured_target(agent, loaded, root=root) or make_adk_target(agent, root=root)
     entries = {entry.relative: entry for entry in (make_entry(path, root=root, target=target) for path in sets)}
-    project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
+    judged = [entry.model_copy(update={"config": find_adk_criteria(entry.path, target)}) for entry in entries.values()]
+    project = Project(root=root, targets={target.name: target}, eval_sets=tuple(judged))
     return project, loaded
 
 

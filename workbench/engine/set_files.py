@@ -22,7 +22,7 @@ from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing
 from workbench.store.evalsets.validation import is_config, list_files, validate
 from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name, find_root, real_path
 from workbench.store.json.json_path import find_key
-from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover
+from workbench.store.project_discovery import EvalSetEntry, discover
 from workbench.store.settings import Settings, load_settings
 
 # Operations on files of eval sets, with undo until the end of the session.
@@ -340,17 +340,23 @@ def files_to_validate(path: Path) -> list[Path]:
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[FileProblem]:
     """Validate files as `validate` of the store does, and configurations as a run does."""
     files = list(list_files(paths))
-    agents = {real_path(entry.path): entry.target for entry in _find_entries(files)}
+    entries = _find_entries(files)
+    agents = {real_path(entry.path): entry.target for entry in entries}
+    judging = find_judging(entries)
     problems = validate(files, strict=strict, agent_of=lambda path: agents.get(real_path(path)))
     for path in files:
         with contextlib.suppress(StoreError):  # reported already
             if is_config(read_json(path)):
-                problems += config_problems(path, _load_settings(path))
+                judges = real_path(path) in judging
+                problems += config_problems(path, _load_settings(path), judges_eval_set=judges)
     return problems
 
 
-def config_problems(path: Path, settings: Settings) -> Iterator[FileProblem]:
-    """Yield unknown metrics and options, and wrong values, of a configuration. Raises StoreError."""
+def config_problems(path: Path, settings: Settings, *, judges_eval_set: bool) -> Iterator[FileProblem]:
+    """Yield unknown metrics and options, and wrong values, of a configuration. Raises StoreError.
+
+    `judges_eval_set`: it judges an eval set, whose cases have no columns.
+    """
     loaded = read_json(path)
     config = complete_config(parse_config(loaded), settings)
     invalid = list(find_config_problems(prepare(config)))
@@ -366,12 +372,12 @@ def config_problems(path: Path, settings: Settings) -> Iterator[FileProblem]:
         yield FileProblem.of_error(error, rule="criteria")
     for each in check_inputs(config, ()):
         error = loaded.error(each.place, found=each.found, expected=each.expected)
-        yield FileProblem.of_error(error, rule="inputs", severity="error" if _judges_eval_set(path) else "warning")
+        yield FileProblem.of_error(error, rule="inputs", severity="error" if judges_eval_set else "warning")
 
 
-def _judges_eval_set(path: Path) -> bool:
-    """True if a configuration judges an eval set beside it, whose cases have no columns."""
-    return path.name == CRITERIA_FILE and any(each.name.endswith(EVAL_SET_SUFFIXES) for each in path.parent.iterdir())
+def find_judging(entries: Iterable[EvalSetEntry]) -> set[Path]:
+    """Return the files of criteria that judge eval sets, not only datasets."""
+    return {real_path(each.config) for each in entries if each.config and each.relative.endswith(EVAL_SET_SUFFIXES)}
 
 
 def _load_settings(path: Path) -> Settings:

@@ -233,6 +233,12 @@ class Turn:
         return None if self.result is None else self.result.invocation
 
     @property
+    def expects_text(self) -> bool:
+        """True for rows, too: their metrics know which columns they lack."""
+        response = None if self.expected is None else self.expected.final_response
+        return self.is_row or (response is not None and bool(response.text(thoughts=True)))
+
+    @property
     def predicted(self) -> Trajectory | None:
         """The predicted calls. Raises CallsUnknown."""
         if self.calls_unknown is not None:
@@ -305,6 +311,13 @@ class CaseView:
         """True if all expected turns were finished."""
         self.is_expected = len(expected) >= len(results)
         """True if all finished turns were expected."""
+
+    @property
+    def expects_something(self) -> bool:
+        """True if the case expects a text, a call or a state."""
+        case = self.subject.case
+        has_state = case is not None and case.final_session_state is not None
+        return has_state or any(turn.expects_text or turn.reference for turn in self.turns)
 
     def is_recorded(self, column: str, turn: Turn) -> bool:
         """True unless a recorded row lacks its `response` or `predicted_trajectory`.

@@ -366,6 +366,12 @@ def _explain_no_score(samples: Sequence[JudgeSample]) -> str:
 _NOT_FINISHED = Score.undefined("the turn was not finished")
 _SIMULATED = Score.undefined("a conversation with a simulated user has no expected turns")
 _UNEXPECTED = Score.undefined("no turn was expected here")
+_NO_TEXT = Score(
+    None,
+    reason="the turn expects no text",
+    hint="no score for turns that expect no text, because no file of criteria asks for one",
+)
+_NOTHING = "the case expects neither text nor a call nor a state: write or accept what is right, or choose criteria"
 
 
 class MetricServices(Protocol):
@@ -400,11 +406,24 @@ async def judge_case(
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
     results = [result for group in groups for result in group]
+    if criteria.config.is_default and not view.expects_something:
+        results = [_withdraw(result) if result.status in _VERDICTS else result for result in results]
     turns = subject.execution.turns
     if turns and turns[-1].pending is not None:
         hint = f"the conversation ended while the agent waited for an answer: {turns[-1].pending}"
         results = [result if result.threshold is None else _add_hint(result, hint) for result in results]
     return _share_equal_results(results)
+
+
+_VERDICTS = (MetricStatus.PASSED, MetricStatus.FAILED)
+
+
+def _withdraw(result: MetricResult) -> MetricResult:
+    """Take back a verdict of the default criteria on a case that expects nothing: an empty trajectory that equals an
+    empty one says nothing about the agent."""
+    scores = tuple(InvocationScore(score=None, reason=_NOTHING) for _ in result.per_invocation)
+    update = {"score": None, "status": MetricStatus.UNDEFINED, "reason": _NOTHING, "hint": None, "scored": 0}
+    return result.model_copy(update={**update, "per_invocation": scores})
 
 
 def _add_hint(result: MetricResult, hint: str | None) -> MetricResult:
@@ -468,7 +487,7 @@ async def _judge_async(
         if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):
             return await asyncio.to_thread(_judge_directly, prepared, view)
         return [
-            await _judge_texts(judge, rule, view, services.text)
+            await _judge_texts(judge, rule, view, services.text, skips_textless=config.is_default)
             for judge, rule in prepared.judges
             if isinstance(judge, TextJudge)
         ]
@@ -499,9 +518,16 @@ def _score_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_referenc
     return build_turns_result(rule, tuple(scores))
 
 
-async def _judge_texts(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
-    """Compare all texts of a case in one request to the helper."""
-    questions = [_explain_unscored(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
+async def _judge_texts(
+    judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer, *, skips_textless: bool
+) -> MetricResult:
+    """Compare all texts of a case in one request to the helper. `skips_textless`: turns that expect no text have no
+    score, whatever the metric says."""
+    questions = [
+        _explain_unscored(turn, view, needs_reference=True)
+        or (_NO_TEXT if skips_textless and not turn.expects_text else judge.ask(turn))
+        for turn in view.turns
+    ]
     tasks: list[TextTask] = [
         task for question in questions if isinstance(question, TextQuestion) for task in question.tasks
     ]

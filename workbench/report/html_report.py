@@ -130,7 +130,9 @@ def _list_sets(report: RunReport) -> Iterator[SetRow]:
         counts = Counter(words)
         passed = counts.pop(_word(CaseStatus.PASSED), 0)
         not_passed = ", ".join(f"{count} {word}" for word, count in counts.items())
-        yield SetRow(_safe(set_heading(target, eval_set)), len(cases), passed, not_passed)
+        yield SetRow(
+            _safe(set_heading(target, eval_set, report.criteria.get(eval_set))), len(cases), passed, not_passed
+        )
 
 
 def _list_metrics(report: RunReport) -> Iterator[MetricRow]:

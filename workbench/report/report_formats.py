@@ -539,7 +539,7 @@ def markdown(report: RunReport) -> str:
         lines += [escape_markdown(describe_model_calls(report.summary.model_calls)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
         lines += [
-            f"## {escape_markdown(set_heading(target, eval_set))}",
+            f"## {escape_markdown(set_heading(target, eval_set, report.criteria.get(eval_set)))}",
             "",
             *_table(cases, report.criteria.get(eval_set)),
             "",

@@ -306,7 +306,7 @@ class CaseOutcome(NamedTuple):
     partly_judged: tuple[str, ...]
     """A text for each metric with missing samples."""
     hints: tuple[str, ...]
-    """Hints on metrics that passed."""
+    """Hints on metrics that passed or have no score."""
     asked_live: str | None
     """Why models were asked although there is a recording of the case."""
     is_quarantined: bool
@@ -341,11 +341,11 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _summarise_texts(metrics: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     unsure = (unsure_text(metric) for metric in metrics)
-    passed = (metric for metric in metrics if metric.status is MetricStatus.PASSED)
+    silent = (metric for metric in metrics if metric.status in (MetricStatus.PASSED, MetricStatus.UNDEFINED))
     return (
         tuple(text for text in unsure if text is not None),
         tuple(missing_samples_lines(metrics)),
-        _intern(tuple(f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None)),
+        _intern(tuple(f"{metric.name}: {metric.hint}" for metric in silent if metric.hint is not None)),
     )
 
 
@@ -489,9 +489,15 @@ def name_repeat(case: object, repeat: int) -> str:
     return f"{case} [{repeat + 1}]" if repeat else str(case)
 
 
-def set_heading(target: str, eval_set: str) -> str:
-    """Return the heading of a set: target and name. They are equal for a recorded dataset."""
-    return " · ".join(dict.fromkeys(name for name in (target, eval_set) if name))
+def set_heading(target: str, eval_set: str, config: EvalConfig | None) -> str:
+    """Return the heading of a set: target, name and the file of its criteria, if it is known.
+
+    Target and name are equal for a recorded dataset.
+    """
+    names = dict.fromkeys(name for name in (target, eval_set) if name)
+    if config is None:
+        return " · ".join(names)
+    return " · ".join((*names, "default criteria" if config.is_default else f"criteria {config.source}"))
 
 
 def total_line(report: RunFacts) -> str:

@@ -516,7 +516,7 @@ class VerdictTable:
                 lines.append(f"flaky: {one_line(entry.name)}: {repeats}")
         lines += _limit_lines("unsure", _list_by_case((each, each.unsure) for each in report.outcomes))
         lines += _limit_lines("samples missing", _list_by_case((each, each.partly_judged) for each in report.outcomes))
-        hints = (make_safe(hint) for each in report.outcomes for hint in each.hints)  # on passed criteria
+        hints = (make_safe(hint) for each in report.outcomes for hint in each.hints)  # on criteria that did not fail
         lines += _limit_lines("hint", _count_texts(hints))
         lines += [self._style.paint(one_line(spending_line(spending)), "2") for spending in report.summary.models]
         calls = report.summary.model_calls
@@ -535,7 +535,7 @@ class VerdictTable:
         config = self._criteria.get(eval_set)
         criterion_names = [criterion.metric for criterion in config.criteria] if config is not None else []
         self._columns = tuple(metric.name for metric in self._select_shown(case)) or tuple(criterion_names)
-        title = one_line(set_heading(target, eval_set))
+        title = one_line(set_heading(target, eval_set, config))
         indent = " " * (_WORD_WIDTH + self._name_width + 8)  # the indentation of the scores in a row
         heads = [one_line(name) for name in self._columns]
         legend: list[str] = []

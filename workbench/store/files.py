@@ -80,6 +80,8 @@ EVAL_SET_SUFFIX = ".evalset.json"
 TEST_SUFFIX = ".test.json"
 EVAL_SET_SUFFIXES = (EVAL_SET_SUFFIX, TEST_SUFFIX)
 """Suffixes of eval sets among other JSON files."""
+CRITERIA_FILES = ("test_config.json", "eval_config.json")
+"""Names of the files of criteria of eval sets. Of two in one folder, the first name wins."""
 SIDECAR_SUFFIX = ".workbench.json"
 """Suffix of the files beside eval sets, see `workbench.store.evalsets.quarantine`."""
 

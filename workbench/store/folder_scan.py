@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from workbench.store.files import EVAL_SET_SUFFIXES, SIDECAR_SUFFIX, is_eval_set
+from workbench.store.files import CRITERIA_FILES, EVAL_SET_SUFFIXES, SIDECAR_SUFFIX, is_eval_set
 
 # One walk over a project finds possible agents and eval sets
 
@@ -26,12 +26,13 @@ _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv"})
 class Findings:
     """The result of a walk. `agent_files` maps a folder to its files among AGENT_FILES.
 
-    `sidecars` are the files beside eval sets and datasets.
+    `sidecars` are the files beside eval sets and datasets, `criteria` the files of criteria.
     """
 
     agent_files: dict[str, list[str]] = field(default_factory=dict)
     eval_sets: list[str] = field(default_factory=list)
     sidecars: list[str] = field(default_factory=list)
+    criteria: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -63,9 +64,12 @@ def walk(root: Path) -> Findings:
                     findings.eval_sets.append(entry.path)
             elif name.endswith(SIDECAR_SUFFIX) and _is_file(entry):
                 findings.sidecars.append(entry.path)
+            elif name in CRITERIA_FILES:
+                findings.criteria.append(entry.path)
             elif not name.startswith(".") and name not in _SKIPPED and _is_new_folder(entry, str(root), seen_links):
                 waiting.append(entry.path)
     findings.eval_sets.sort()
+    findings.criteria.sort()
     return findings
 
 

@@ -23,6 +23,7 @@ from workbench.model.text import is_valid_utf8
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
 from workbench.store.files import (
+    CRITERIA_FILES,
     EVAL_SET_SUFFIX,
     EVAL_SET_SUFFIXES,
     find_root,
@@ -363,8 +364,6 @@ def _find_app_names(eval_set: Path) -> set[str]:
 
 # Projects: targets and eval sets, paired
 
-CRITERIA_FILE = "test_config.json"
-
 
 class EvalSetEntry(Fact):
     """An eval-set file or dataset. `relative` is its path from the root with forward slashes, and its name everywhere
@@ -387,12 +386,14 @@ class EvalSetEntry(Fact):
 class Project(Fact):
     """The content of a project. `problems` are sentences for people; none of them affects the rest.
 
-    `unusable` has the problem of each configured target without an agent.
+    `unusable` has the problem of each configured target without an agent. `unused_criteria` are files of criteria that
+    judge no eval set.
     """
 
     root: Path
     targets: dict[str, Target]
     eval_sets: tuple[EvalSetEntry, ...]
+    unused_criteria: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
     unusable: dict[str, str] = Field(default_factory=dict)
 
@@ -438,19 +439,38 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
             pairings[relative] = by_location.pair(file)
     entries = [_make_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
     entries += _list_addresses(targets.values(), root, problems)
-    return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems), unusable=unusable)
+    used = {entry.config for entry in entries}.union(target.config for target in targets.values())
+    return Project(
+        root=root,
+        targets=targets,
+        eval_sets=tuple(entries),
+        unused_criteria=tuple(file for file in map(Path, findings.criteria) if file not in used),
+        problems=tuple(problems),
+        unusable=unusable,
+    )
 
 
-def find_criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
-    """Return the criteria file of a set: the target's `config`, else the file beside the set, else None."""
-    return target.config if target is not None and target.config is not None else find_adjacent_criteria(entry.path)
+def find_criteria_file(eval_set: Path, target: Target | None, *, root: Path) -> Path | None:
+    """Return the criteria file of a set: the target's `config`, else the nearest one beside the set or above it.
+
+    The root of the project is the last folder that counts. None: the default criteria.
+    """
+    if target is not None and target.config is not None:
+        return target.config
+    parents = [folder for folder in eval_set.parents if folder.is_relative_to(root)]
+    candidates = (folder / name for folder in parents or [eval_set.parent] for name in CRITERIA_FILES)
+    return next(filter(_is_there, candidates), None)
 
 
-def find_adjacent_criteria(eval_set: Path) -> Path | None:
-    """Return the `test_config.json` beside a set, also a folder or broken link of this name: reading it reports the
-    fault."""
-    beside = eval_set.parent / CRITERIA_FILE
-    return beside if beside.is_file() or beside.is_dir() or beside.is_symlink() else None
+def find_adk_criteria(eval_set: Path, target: Target | None) -> Path | None:
+    """Return the criteria file of a set by the rule of ADK, which looks only for a `test_config.json` beside it."""
+    beside = eval_set.parent / CRITERIA_FILES[0]
+    return target.config if target is not None and target.config is not None else beside if _is_there(beside) else None
+
+
+def _is_there(file: Path) -> bool:
+    """True also for a folder or a broken link: reading it reports the fault."""
+    return file.is_file() or file.is_dir() or file.is_symlink()
 
 
 def _load_configured_targets(
@@ -546,7 +566,9 @@ def _list_addresses(targets: Iterable[Target], root: Path, problems: list[str]) 
                 entry = EvalSetEntry(
                     path=root / FILE_NAME, relative=name, target=target.name, kind="evalset", address=address
                 )
-                entries[address] = entry.model_copy(update={"config": find_criteria_file(entry, target)})
+                entries[address] = entry.model_copy(
+                    update={"config": find_criteria_file(entry.path, target, root=root)}
+                )
     return list(entries.values())
 
 
@@ -557,15 +579,16 @@ def _choose_free_name(name: str, taken: Container[str]) -> str:
 
 
 def _make_entry(relative: str, pairing: TargetPairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
-    entry = EvalSetEntry(
-        path=root / relative,
+    path = root / relative
+    target = targets[pairing.target] if pairing.target is not None else None
+    return EvalSetEntry(
+        path=path,
         relative=relative,
         target=pairing.target,
         kind="test" if relative.endswith(".test.json") else "evalset",
+        config=find_criteria_file(path, target, root=root),
         unpaired_reason=pairing.reason,
     )
-    target = targets[pairing.target] if pairing.target is not None else None
-    return entry.model_copy(update={"config": find_criteria_file(entry, target)})
 
 
 # Locations of new eval sets, by the same rules as the pairing of existing ones

@@ -51,7 +51,7 @@ from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import migrate, migrate_with_session
 from workbench.store.files import EVAL_SET_SUFFIX, TEST_SUFFIX, make_relative_name
-from workbench.store.project_discovery import EvalSetEntry, Project, find_adjacent_criteria
+from workbench.store.project_discovery import EvalSetEntry, Project, find_adk_criteria
 from workbench.store.settings import LoadedSettings
 from workbench.testing.pytest_session import ALL_REQUIRED, session
 from workbench.testing.shared_resources import apply_model_calls, shared_workspaces
@@ -330,7 +330,7 @@ class AgentEvaluator:
         Raises ValueError if that file is invalid.
         """
         __tracebackhide__ = True
-        criteria_file = find_adjacent_criteria(Path(test_file))
+        criteria_file = find_adk_criteria(Path(test_file), None)
         with _InputErrors():
             return default_config() if criteria_file is None else load_config(criteria_file)
 

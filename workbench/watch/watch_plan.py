@@ -13,7 +13,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.results import FailureKind
 from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import SIDECAR_SUFFIX
+from workbench.store.files import CRITERIA_FILES, SIDECAR_SUFFIX
 from workbench.store.project_discovery import Project, can_claim, find_recordings
 from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import FileChange
@@ -23,7 +23,7 @@ _GONE = "the file was deleted; the watch continues with its cases when it is bac
 _NOT_WATCHED = "remote datasets are not watched; run `workbench run` after a change"
 _SET_ENDINGS = (".evalset.json", ".test.json", SIDECAR_SUFFIX)
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
-_FILES = frozenset({FILE_NAME, "test_config.json"})
+_FILES = frozenset({FILE_NAME, *CRITERIA_FILES})
 _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml", ".env"})
 """Files that may add or remove an agent, or a nearer `.env` for it."""
 

@@ -117,7 +117,7 @@ def test_remote_datasets_are_opened_only_with_check_and_a_silent_one_times_out(
 
     assert quiet.out.count("    --check tests whether it can be reached\n") == 5
     assert result.status == 2
-    assert f"  {site}/rows.jsonl: far\n    reached\n" in result.out
+    assert f"  {site}/rows.jsonl: far, default criteria\n    reached\n" in result.out
     assert result.out.count("    not reached\n") == 4
     assert f"  {site}/gone.csv: cannot read it: there is no such file\n" in result.out
     assert f"  {silent}: cannot read it: no answer within 1.5 s\n" in result.out

@@ -403,9 +403,9 @@ def test_a_second_ctrl_c_ends_the_process_immediately(workbench: CommandLine, ma
 
 
 def test_sets_without_criteria_use_the_defaults_with_a_message(workbench: CommandLine, make_turn: MakeTurn) -> None:
-    workbench.add_set("home/plain/plain.test.json", {"a": [make_turn("light x", response="done: x", room="x")]})
+    workbench.add_set("plain/plain.test.json", {"a": [make_turn("light x", response="done: x", room="x")]})
 
-    result = workbench("run", "home/plain/plain.test.json", "--format", "json")
+    result = workbench("run", "plain/plain.test.json", "--format", "json")
 
     assert result.status == 0
     assert "default" in result.error

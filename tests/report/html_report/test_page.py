@@ -172,7 +172,8 @@ def test_the_summary_is_part_of_the_page_without_javascript(
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page[page.index("<body>") : page.index('<script type="app')]))
     assert "6 cases: 1 passed, 1 failed, 1 error, 1 not evaluated, 1 skipped, 1 cancelled, passed 1 of 2" in text
     assert "need JavaScript" in text
-    assert "home · sets/light.evalset.json 6 1 1 failed, 1 error, 1 not evaluated, 1 skipped, 1 cancelled" in text
+    heading = "home · sets/light.evalset.json · default criteria"
+    assert f"{heading} 6 1 1 failed, 1 error, 1 not evaluated, 1 skipped, 1 cancelled" in text
     assert "tool_trajectory_avg_score 0.5 0.7071 2 of 6" in text
 
 

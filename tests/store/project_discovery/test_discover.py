@@ -325,19 +325,32 @@ def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder
     assert project.problems == ("workbench.toml: targets.g.eval_sets: x.evalset.json already belongs to f",)
 
 
-def test_criteria_come_from_the_target_or_from_the_folder_of_the_set(folder: ProjectFolder) -> None:
+def test_criteria_come_from_the_target_or_from_the_nearest_file(folder: ProjectFolder) -> None:
     folder.write_agent("a")
-    folder.write_set("a/x.evalset.json")
-    folder.write_set("a/eval/y.evalset.json")
+    for name in ("x.evalset.json", "eval/y.evalset.json", "eval/deep/z.evalset.json"):
+        folder.write_set(f"a/{name}")
     folder.write("a/test_config.json", "{}")
+    folder.write("a/eval_config.json", "{}")
+    folder.write("a/eval/deep/eval_config.json", "{}")
+    folder.write("test_config.json", "{}")
+    folder.write("../test_config.json", "{}")  # above the root
 
     project = folder.discover()
-    y, x = project.eval_sets
+    z, y, x = project.eval_sets
 
-    assert find_criteria_file(x, project.targets["a"]) == x.config == folder.root / "a/test_config.json"
-    assert find_criteria_file(y, project.targets["a"]) is y.config is None
+    assert x.config == y.config == folder.root / "a/test_config.json"
+    assert z.config == folder.root / "a/eval/deep/eval_config.json"
+    assert project.unused_criteria == (folder.root / "a/eval_config.json", folder.root / "test_config.json")
     configured = project.targets["a"].model_copy(update={"config": folder.root / "c.json"})
-    assert find_criteria_file(x, configured) == folder.root / "c.json"
+    assert find_criteria_file(x.path, configured, root=folder.root) == folder.root / "c.json"
+
+
+def test_no_criteria_are_taken_from_above_the_root(folder: ProjectFolder) -> None:
+    folder.write_agent("a")
+    folder.write_set("a/x.evalset.json")
+    folder.write("../test_config.json", "{}")
+
+    assert folder.discover().eval_sets[0].config is None
 
 
 def test_a_folder_without_an_agent_is_refused(folder: ProjectFolder) -> None:

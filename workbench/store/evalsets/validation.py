@@ -15,7 +15,7 @@ from workbench.store.evalsets.config_files import JsonFile, parse_config, read_j
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
 from workbench.store.evalsets.quarantine import check_quarantines, find_orphans, find_sidecars
-from workbench.store.files import decode_utf8, is_eval_set, read_bytes, write_atomic
+from workbench.store.files import CRITERIA_FILES, decode_utf8, is_eval_set, read_bytes, write_atomic
 from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
 
@@ -52,7 +52,7 @@ def check_other_file(path: Path, otherwise: StoreError) -> Iterator[FileProblem]
 
 def is_config(loaded: JsonFile) -> bool:
     """True if a JSON file is a configuration, by its name or by its keys."""
-    named = Path(loaded.path).name == "test_config.json" and isinstance(loaded.data, dict)
+    named = Path(loaded.path).name in CRITERIA_FILES and isinstance(loaded.data, dict)
     return named or _has(
         loaded.data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
     )
@@ -117,8 +117,7 @@ def _make_problem(loaded: JsonFile, finding: AdkFinding) -> FileProblem:
 # All files: faults here, faults in ADK, and JSON that is not strict
 
 _BYTE_ORDER_MARK = "\ufeff"
-_CONFIG_NAME = "test_config.json"
-_FILES = ("*.evalset.json", "*.test.json", _CONFIG_NAME)
+_FILES = ("*.evalset.json", "*.test.json", CRITERIA_FILES[0])
 
 
 def validate(
@@ -184,7 +183,7 @@ def list_files(paths: Sequence[Path]) -> Iterator[Path]:
 def _is_folder_of_config(path: Path) -> bool:
     """True for a folder with the name of a criteria file. It is reported, because the default criteria would be
     used."""
-    return path.name == _CONFIG_NAME and path.is_dir()
+    return path.name in CRITERIA_FILES and path.is_dir()
 
 
 def _check_file(
@@ -193,7 +192,7 @@ def _check_file(
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
     yield from _check_strictness(path, text, strict=strict)
-    if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever its content
+    if path.name in CRITERIA_FILES:  # a run reads it as a configuration, whatever its content
         try:
             yield from check_config(read_json(path))
         except StoreError as error:

@@ -26,11 +26,11 @@ from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.quarantine import read_quarantines
-from workbench.store.files import get_sidecar_path, is_dataset_name, is_inside, real_path
+from workbench.store.files import CRITERIA_FILES, get_sidecar_path, is_dataset_name, is_inside, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.project_discovery import EvalSetEntry, find_adjacent_criteria
+from workbench.store.project_discovery import EvalSetEntry, find_criteria_file
 from workbench.store.settings import FoundSetting, load_settings
 from workbench.tui.state.browser_list import (
     HISTORY_READ_ONLY,
@@ -540,7 +540,7 @@ def _read_live_samples(workspace: Workspace, key: CaseKey) -> Sequence[CaseStatu
 
 
 def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
-    config = "default (no test_config.json)"
+    config = f"default (no {' or '.join(CRITERIA_FILES)})"
     if entry.config is not None:
         config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
     return ListedSet(
@@ -749,7 +749,7 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
         return None
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
     # A set with unsaved edits whose file was deleted has no entry.
-    file = entry.config if entry is not None else target.config or find_adjacent_criteria(document.path)
+    file = entry.config if entry is not None else find_criteria_file(document.path, target, root=workspace.root)
     try:
         config = default_config() if file is None else load_config(file)
     except StoreError:

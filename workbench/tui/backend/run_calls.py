@@ -29,10 +29,9 @@ from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, build
 from workbench.report.text_report import explain_in_one_line
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.config_files import ConfigDocument
-from workbench.store.files import write_atomic
+from workbench.store.files import CRITERIA_FILES, write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
-from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
     EarlierVerdicts,
     WorkspaceCall,
@@ -292,11 +291,13 @@ def _get_config_path(workspace: Workspace, eval_set: str) -> Path:
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
     if entry is None:
         raise StoreError(workspace.root / eval_set, "this eval set no longer exists")
-    return entry.config or entry.path.parent / CRITERIA_FILE
+    return entry.config or entry.path.parent / CRITERIA_FILES[0]
 
 
 def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
-    paths = {entry.relative: entry.config or entry.path.parent / CRITERIA_FILE for entry in workspace.project.eval_sets}
+    paths = {
+        entry.relative: entry.config or entry.path.parent / CRITERIA_FILES[0] for entry in workspace.project.eval_sets
+    }
     selected = {path for name, path in paths.items() if name in set(eval_sets)}
     path = document.path
     return CriteriaFile(
