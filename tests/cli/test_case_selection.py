@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.command_line import get_statuses
+from tests.cli.command_line import get_statuses, turn
 
 if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
@@ -66,7 +66,7 @@ def test_a_target_takes_precedence_over_a_folder_of_the_same_name(workbench: Com
         '[targets.other]\nkind = "function"\ntarget = "nowhere:answer"\neval_sets = ["home/other/*.evalset.json"]\n'
     )
     (workbench.root / "home" / "other").mkdir()
-    (workbench.root / "home" / "other" / "o.evalset.json").write_text('{"eval_set_id": "o", "eval_cases": []}')
+    workbench.add_set("home/other/o.evalset.json", {"o": [turn("hello")]})
 
     target, folder = (workbench("run", name, "--dry-run") for name in ("home", "./home"))
 

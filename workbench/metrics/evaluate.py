@@ -407,7 +407,7 @@ async def judge_case(
             groups[index] = answer
     results = [result for group in groups for result in group]
     if criteria.config.is_default and not view.expects_something:
-        results = [_withdraw(result) if result.status in _VERDICTS else result for result in results]
+        results = [_withdraw(result) if result.status in _DECIDED else result for result in results]
     turns = subject.execution.turns
     if turns and turns[-1].pending is not None:
         hint = f"the conversation ended while the agent waited for an answer: {turns[-1].pending}"
@@ -415,7 +415,7 @@ async def judge_case(
     return _share_equal_results(results)
 
 
-_VERDICTS = (MetricStatus.PASSED, MetricStatus.FAILED)
+_DECIDED = (MetricStatus.PASSED, MetricStatus.FAILED)
 
 
 def _withdraw(result: MetricResult) -> MetricResult:

@@ -253,7 +253,7 @@ def test_a_dataset_may_come_from_a_pipe_and_belongs_to_the_current_project(workb
     )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("/dev/stdin\n") and "1 passed" in done.stdout
+    assert done.stdout.startswith("/dev/stdin · criteria --metrics\n") and "1 passed" in done.stdout
     assert workbench("history").out.count("score /dev/stdin") == 1
 
 

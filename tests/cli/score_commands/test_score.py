@@ -92,8 +92,8 @@ def test_a_dataset_is_named_once_above_its_rows(workbench: CommandLine, dataset:
     result = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
     report = workbench("report", "latest", "--format", "markdown")
 
-    assert result.out.splitlines()[0].rstrip() == "rows.jsonl"
-    assert "## rows.jsonl\n" in report.out
+    assert result.out.splitlines()[0].rstrip() == "rows.jsonl · criteria --metrics"
+    assert "## rows.jsonl · criteria --metrics\n" in report.out
 
 
 def test_a_report_shows_the_expectations_of_deleted_rows(workbench: CommandLine, dataset: str) -> None:

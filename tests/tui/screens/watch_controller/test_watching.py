@@ -399,9 +399,9 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
         shop.save("tools.py", TOOLS)
         shop.save("agent.py", AGENT)
         shop.save("workbench.toml", '[targets.shop]\nkind = "function"\ntarget = "agent:answer"\n')
-        await screen.until("✗ ship_1")  # by the criteria that count where there are none
-        shop.save("test_config.json", '{"criteria": {"tool_trajectory_avg_score": 1.0}}')
-        await screen.until("✓ ship_1")
+        await screen.until("✓ ship_1")  # by the criteria that count where there are none
+        shop.save("test_config.json", '{"criteria": {"response_match_score": 1.0}}')
+        await screen.until("✗ ship_1")
 
 
 async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_shop: Open, shop: Shop) -> None:
