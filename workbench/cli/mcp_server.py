@@ -46,7 +46,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.criteria import InvalidConfig
 from workbench.model.evalset import EvalCase, FunctionCall, IntermediateData
 from workbench.model.identity import CaseInSet, CaseKey
-from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, TurnResult
 from workbench.model.run_events import Notice
 from workbench.model.text import neutralise, pluralise, redact, shorten, suggest_name
 from workbench.report.comparison import comparison_record
@@ -392,9 +392,10 @@ class ProjectTools:
         key = self._find_case(eval_set, case)
         shown = self._read_case(key, turn)
         result = _choose_repeat(self._read_results(key, ""), repeat)
-        hunks = [hunk for hunk in find_hunks(shown, result.execution) if turn is None or hunk.turn == turn - 1]
+        found = find_hunks(shown, result.execution, result.metrics)
+        hunks = [hunk for hunk in found if turn is None or hunk.turn == turn - 1]
         self._workspace.acceptances.check(Acceptance(shown=shown, result=result, hunks=hunks, is_whole=turn is None))
-        return self._propose(key, [_accept_all(hunks, result.execution)] if hunks else [])
+        return self._propose(key, [_accept_all(hunks, result.execution, result.metrics)] if hunks else [])
 
     def _propose_expectation(
         self, eval_set: str, case: str, turn: int, response: str, calls: Sequence[ExpectedCall] | None
@@ -562,8 +563,8 @@ def _choose_repeat(results: Sequence[CaseResult], repeat: int | None) -> CaseRes
     raise _Refusal(f"there is no repeat {repeat}: the case ran {pluralise(len(results), 'time')}")
 
 
-def _accept_all(hunks: Sequence[Hunk], actual: Execution) -> Change:
-    return lambda document, index: accept(document, index, hunks, actual)
+def _accept_all(hunks: Sequence[Hunk], actual: Execution, metrics: Sequence[MetricResult] = ()) -> Change:
+    return lambda document, index: accept(document, index, hunks, actual, metrics)
 
 
 def _format_case(document: EvalSetDocument, index: int) -> list[str]:

@@ -19,8 +19,9 @@ from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, TurnResult
 from workbench.model.text import pluralise
+from workbench.report.text_report import could_judge, find_subjects
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -28,6 +29,7 @@ from workbench.report.turn_diff import (
     TurnComparison,
     compare_turn,
     find_state_differences,
+    find_unexpected_state,
     have_known_calls,
     list_responses,
 )
@@ -76,26 +78,33 @@ class Hunk:
         return (self.turn, found.kind, found.expected_call, found.actual_call, found.path)
 
 
-def find_hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
+def find_hunks(case: EvalCase, execution: Execution, metrics: Sequence[MetricResult] = ()) -> tuple[Hunk, ...]:
     """Find all differences between a case and an execution, in reading order.
 
-    Turns that only one side has are not compared, nor is a final state that the agent did not report.
+    Turns that only one side has are not compared, nor is a final state that the agent did not report. What the case
+    does not state, such as a response, is a difference if one of the `metrics` could judge it.
     """
     found = [
         Hunk(turn=number, difference=difference)
-        for number, comparison in enumerate(compare_turns(case, execution))
+        for number, comparison in enumerate(compare_turns(case, execution, metrics))
         for difference in comparison.differences
     ]
-    return (*found, *find_state_hunks(case, execution))
+    return (*found, *find_state_hunks(case, execution, metrics))
 
 
 def compare_turns(
-    case: EvalCase, execution: Execution, *, is_row: bool = False, is_recorded: bool = False
+    case: EvalCase,
+    execution: Execution,
+    metrics: Sequence[MetricResult] = (),
+    *,
+    is_row: bool = False,
+    is_recorded: bool = False,
 ) -> list[TurnComparison]:
-    """Compare the turns that both sides have.
+    """Compare the turns that both sides have. `metrics` as for `find_hunks`.
 
     Calls of a row are compared only if both sides have some, and its response only if one is recorded or an agent ran.
     """
+    unexpected_response = not is_row and could_judge(metrics, "response")
     turns: Sequence[Invocation] = case.conversation or ()
     pairs = ((wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False))
     return [
@@ -104,16 +113,20 @@ def compare_turns(
             actual,
             compares_calls=not is_row or have_known_calls(wanted, actual),
             compares_response=not is_recorded or actual.final_response is not None,
+            unexpected_response=unexpected_response,
         )
         for wanted, actual in pairs
     ]
 
 
-def find_state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
-    """Find the differences from the expected final state."""
-    if not case.final_session_state or execution.final_state is None:
-        return []
-    found = find_state_differences(case.final_session_state, execution.final_state)
+def find_state_hunks(case: EvalCase, execution: Execution, metrics: Sequence[MetricResult] = ()) -> list[Hunk]:
+    """Find the differences from the expected final state. `metrics` as for `find_hunks`."""
+    expected, actual = case.final_session_state, execution.final_state
+    found: Sequence[Difference] = ()
+    if expected and actual is not None:
+        found = find_state_differences(expected, actual)
+    elif expected is None and actual and any(find_subjects(metric.name) == ("state",) for metric in metrics):
+        found = find_unexpected_state(actual)
     return [Hunk(turn=None, difference=difference) for difference in found]
 
 
@@ -159,14 +172,20 @@ def explain_whole_refusal(case: EvalCase, result: CaseResult) -> str | None:
 # Writing accepted hunks.
 
 
-def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actual: Execution) -> None:
+def accept(
+    document: EvalSetDocument,
+    index: int,
+    accepted: Sequence[Hunk],
+    actual: Execution,
+    metrics: Sequence[MetricResult] = (),
+) -> None:
     """Make the actual side of these hunks the expectation of the case at `index`, in one step of undo.
 
-    The hunks must be current differences between the document and `actual`. Names and arguments are written without
-    ids, responses without thoughts, and tool responses only if the case has some. Raises AcceptanceRefused if a hunk
-    is no longer a difference, and StoreError if the edit fails; then nothing is changed.
+    The hunks must be current differences between the document and `actual`, as `find_hunks` finds them. Names and
+    arguments are written without ids, responses without thoughts, and tool responses only if the case has some. Raises
+    AcceptanceRefused if a hunk is no longer a difference, and StoreError if the edit fails; then nothing is changed.
     """
-    known = {hunk.key for hunk in find_hunks(document.case(index), actual)}
+    known = {hunk.key for hunk in find_hunks(document.case(index), actual, metrics)}
     if any(hunk.key not in known for hunk in accepted):
         raise AcceptanceRefused("the case changed: this difference no longer exists")
     turns: dict[int, list[Hunk]] = {}
@@ -319,7 +338,7 @@ class Acceptances:
         before = documents.document(key.eval_set).case(index)
 
         def change(document: EvalSetDocument) -> EvalCase:
-            accept(document, index, wanted.hunks, wanted.result.execution)
+            accept(document, index, wanted.hunks, wanted.result.execution, wanted.result.metrics)
             return document.case(index)
 
         after = documents.edit_and_save(key.eval_set, change, label=label)

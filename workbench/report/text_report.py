@@ -49,6 +49,7 @@ from workbench.report.run_report import (
     count_repeats,
     describe_model_calls,
     failed_judging_lines,
+    has_upper_limit,
     mark_replayed,
     name_repeat,
     quarantine_lines,
@@ -380,6 +381,14 @@ def find_subjects(metric: str) -> tuple[str, ...]:
         if any(word in metric for word in words):
             return (subject,)
     return ("calls", "response", "state")
+
+
+def could_judge(metrics: Iterable[MetricResult], subject: str) -> bool:
+    """True if a criterion with a threshold scores a subject, which need not be expected in the case."""
+    return any(
+        metric.threshold is not None and not has_upper_limit(metric) and subject in find_subjects(metric.name)
+        for metric in metrics
+    )
 
 
 def _position_text(position: int | None) -> str:

@@ -102,10 +102,16 @@ def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
     return expected.intermediate_data is not None and actual.intermediate_data is not None
 
 
-def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
-    """Find the difference of the final response, if one is expected. Thoughts are ignored."""
+def find_response_differences(
+    expected: Invocation, actual: Invocation, *, unexpected: bool = False
+) -> Iterator[Difference]:
+    """Find the difference of the final response, if one is expected. Thoughts are ignored.
+
+    `unexpected`: a text where none is expected is a difference, too.
+    """
     expected_text, actual_text = expected.response_text(thoughts=False), actual.response_text(thoughts=False)
-    if expected_text is not None and expected_text != (actual_text or ""):
+    is_compared = unexpected or expected_text is not None
+    if is_compared and (expected_text or "") != (actual_text or ""):
         yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=expected_text, actual=actual_text)
 
 
@@ -156,6 +162,13 @@ _SCALARS = frozenset({str, int, bool, type(None)})
 def _are_same_scalars(expected: Any, actual: Any) -> bool:
     """True for most values: equal ones of one simple type. They are compared here without another generator."""
     return type(expected) is type(actual) and type(expected) in _SCALARS and expected == actual
+
+
+def find_unexpected_state(actual: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Find the values of a final state where none is expected."""
+    return tuple(
+        Difference(kind=DifferenceKind.STATE_CHANGED, path=(key,), actual=value) for key, value in actual.items()
+    )
 
 
 def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
@@ -347,9 +360,17 @@ def make_side(invocation: Invocation | None) -> TurnSide:
 
 
 def compare_turn(
-    expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
+    expected: Invocation,
+    actual: Invocation,
+    *,
+    compares_calls: bool = True,
+    compares_response: bool = True,
+    unexpected_response: bool = False,
 ) -> TurnComparison:
-    """Align both sides of a turn, and find all differences in reading order."""
+    """Align both sides of a turn, and find all differences in reading order.
+
+    `unexpected_response`: a response where none is expected is a difference, too.
+    """
     expected, actual = mask_model_secrets(expected), mask_model_secrets(actual)
     left, right = make_side(expected), make_side(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
@@ -359,7 +380,7 @@ def compare_turn(
         *find_call_differences(left.calls, right.calls, rows),
         *_find_tool_response_differences(left, right, rows, moves),
         *_find_message_differences(left.messages, right.messages, message_rows),
-        *(find_response_differences(expected, actual) if compares_response else ()),
+        *(find_response_differences(expected, actual, unexpected=unexpected_response) if compares_response else ()),
     )
     return TurnComparison(left, right, rows, message_rows, moves, differences)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,41 @@ async def test_a_large_diff_is_computed_in_a_thread(open_app: Any, make: Any, ma
         await screen.until("everything")
         await screen.press("G")
         await screen.until("END", "exact_match 0.00 < 1.00")
+
+
+PROMPT_ONLY = [{"eval_id": "new", "conversation": [{"user_content": {"role": "user", "parts": [{"text": "on"}]}}]}]
+
+
+@pytest.mark.parametrize("has_criteria", [True, False])
+async def test_a_prompt_becomes_a_whole_case_by_three_keys(
+    open_app: Any, make_project: Any, has_criteria: bool
+) -> None:
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    project = make_project(agent=AGENT, criteria=criteria, lights=PROMPT_ONLY)
+    if not has_criteria:
+        (project / "test_config.json").unlink()
+    async with open_app(project) as screen:
+        await screen.until("new")
+        await screen.press("j", "j", "2")
+
+        await screen.press("r")
+        await screen.until("(none expected)", "(not expected)")
+        await screen.press("A")
+        await screen.until("as the new expectation?")
+        await screen.press("y")
+
+        await screen.until("✓ PASSED", "no differences")
+        assert [call["name"] for call in read_calls(project, 0)] == ["look", "set"]
+        (saved,) = json.loads((project / "lights.evalset.json").read_text())["eval_cases"]
+        assert saved["conversation"][0]["final_response"]["parts"] == [{"text": "It is done: on"}]
+
+
+async def test_a_response_that_no_criterion_judges_is_not_offered(open_app: Any, make_project: Any) -> None:
+    async with open_app(make_project(agent=AGENT, lights=PROMPT_ONLY)) as screen:
+        await screen.until("new")
+        await screen.press("j", "j", "2", "r")
+        await screen.until("+ look", "(not expected)")
+        assert "(none expected)" not in screen.text
 
 
 async def test_there_is_nothing_to_accept_if_all_cases_passed(open_app: Any, make: Any, make_project: Any) -> None:

@@ -326,7 +326,7 @@ class DiffPane(Pane, DiffKeys):
         if subject.case is None or subject.result is None:
             self._accept([], is_whole=True)
             return
-        found = find_hunks(subject.case, subject.result.execution)
+        found = find_hunks(subject.case, subject.result.execution, subject.result.metrics)
         if self._nothing_to_accept(found) is not None:
             self._accept(found, is_whole=True)
             return

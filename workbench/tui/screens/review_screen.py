@@ -199,8 +199,9 @@ class ReviewScreen(Dialog[CaseKey | None], DiffKeys):
         by_repeat = {result.repeat: result for result in (*lacking, *known)}
         results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
         result = results[0] if results else None
-        found = find_hunks(read.case, result.execution) if read.case is not None and result is not None else ()
-        return _ReviewedCase(key, read.case, result, found)
+        if read.case is None or result is None:
+            return _ReviewedCase(key, read.case, result, ())
+        return _ReviewedCase(key, read.case, result, find_hunks(read.case, result.execution, result.metrics))
 
     def _describe_problems(self, problem: str) -> Sequence[Block]:
         texts = [f"! {safe(problem)}"] if problem else []

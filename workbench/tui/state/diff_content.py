@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-from workbench.engine.acceptance import compare_turns
+from workbench.engine.acceptance import compare_turns, find_state_hunks
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import redact, score_text
@@ -388,7 +388,13 @@ class _Diff:
         self._comparisons = (
             []
             if source.case is None
-            else compare_turns(source.case, execution, is_row=source.is_row, is_recorded=source.is_recorded)
+            else compare_turns(
+                source.case,
+                execution,
+                self._metrics or (),
+                is_row=source.is_row,
+                is_recorded=source.is_recorded,
+            )
         )
         differing = any(comparison.differences for comparison in self._comparisons)
         self._level = source.level if differing else Level.EVERYTHING
@@ -534,11 +540,15 @@ class _Diff:
             sides: tuple[tuple[StyledText, ...], tuple[StyledText, ...]]
             if given is None:
                 sides = self._style_response(wanted), (StyledText("(no response)", Style.MUTED),)
+            elif wanted is None:
+                sides = (), (*self._style_response(given), StyledText(" (none expected)", Style.MUTED))
             else:
                 sides = texts.style_both(
                     _message_text(wanted, empty="(empty response)"), _message_text(given, empty="(empty response)")
                 )
-            self._writer.add_difference(turn, found, costs, [_differing(Side(sides[0]), Side(sides[1]))])
+            self._writer.add_difference(
+                turn, found, costs, [_differing(Side(sides[0]) if sides[0] else None, Side(sides[1]))]
+            )
         elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
             left = None if wanted is None else Side(self._style_response(wanted))
             right = (
@@ -553,9 +563,13 @@ class _Diff:
 
     def _write_state(self, case: EvalCase, execution: Execution) -> None:
         expected = case.final_session_state
+        found: Sequence[Difference]
         if expected is None:
-            return
-        found = find_state_differences(expected, execution.final_state)
+            found = [hunk.difference for hunk in find_state_hunks(case, execution, self._metrics or ())]
+            if not found:
+                return
+        else:
+            found = find_state_differences(expected, execution.final_state)
         writer, costs = self._writer, TurnCosts(self._metrics, None, None)
         writer.add(Paragraph.from_text("final session state", Style.HEADING))
         if execution.final_state is None and expected:
@@ -565,7 +579,7 @@ class _Diff:
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has_value(execution.final_state, difference) else ABSENT
-            wanted = difference.expected
+            wanted = ABSENT if expected is None else difference.expected
             rows = value_rows((path,), wanted, given, writer.texts, hides_equal=self._level is Level.DIFFERENCES)
             if execution.final_state is None:  # nothing can be accepted
                 writer.extend(rows)
