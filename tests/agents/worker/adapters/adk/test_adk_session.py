@@ -199,6 +199,30 @@ async def test_a_tool_that_raises_ends_the_turn_with_its_exception(agents: Agent
     assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["fine"]
 
 
+@pytest.mark.parametrize(("error", "cause"), [("OSError('no server')", "no server"), ("OSError()", "OSError")])
+async def test_a_toolset_that_cannot_be_loaded_ends_the_turn_with_its_cause(
+    agents: Agents, error: str, cause: str
+) -> None:
+    conversation = await agents.talk_to(
+        f"""
+        from google.adk.tools.base_toolset import BaseToolset
+
+        class Remote(BaseToolset):
+            async def get_tools(self, readonly_context=None):
+                raise {error}
+
+            async def close(self):
+                pass
+
+        root_agent = llm_agent("root", "I have no tools", tools=[Remote()])
+        """,
+        "look",
+    )
+
+    assert isinstance(conversation.error, AgentFault)
+    assert re.search(f"toolset Remote.*{cause}", str(conversation.error))
+
+
 async def test_a_model_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """

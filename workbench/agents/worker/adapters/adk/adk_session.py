@@ -46,9 +46,12 @@ class AdkSession(Session):
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
+        from .toolset_errors import collect_lost_toolsets
+
         message = _parse_user_content(content)
         self._trace.begin_turn(index)
         events = TurnEvents()
+        lost_toolsets = collect_lost_toolsets()
         sent_at, started = time.time(), time.perf_counter()
         try:
             stream = self._runner.run_async(
@@ -56,6 +59,7 @@ class AdkSession(Session):
             )
             async with aclosing(stream):
                 async for event in stream:
+                    _check_toolsets(lost_toolsets)
                     events.add(event)
             duration = time.perf_counter() - started
             _check_answered(events)
@@ -157,6 +161,12 @@ def _parse_user_content(content: dict[str, Any]) -> Any:
         return types.Content.model_validate(content)
     except ValueError as error:
         raise AgentFault(f"google.genai cannot read the user content: {error}", kind="unsupported") from None
+
+
+def _check_toolsets(lost: list[str]) -> None:
+    """Raise AgentFault if a toolset could not be loaded: the agent would answer as if it never had its tools."""
+    if lost:
+        raise AgentFault(lost[0])
 
 
 def _check_answered(events: TurnEvents) -> None:
