@@ -33,6 +33,7 @@ from workbench.engine.run import Run
 from workbench.engine.verdict_index import Asked
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import Dependency
+from workbench.model.installation import install_command
 from workbench.model.run_events import CaseFinished, CasePlaced, CaseStarted, TurnAnswered
 from workbench.report.report_formats import case_record
 from workbench.report.run_report import ReportedCase
@@ -222,7 +223,7 @@ def test_no_cluster_is_one_clear_message(project: Project, monkeypatch: pytest.M
 def test_a_missing_extra_is_one_clear_message(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
 
-    assert find_reason(project.run()) == 'the executor ray needs an extra: pip install "agent-eval-workbench[ray]"'
+    assert find_reason(project.run()) == f"the executor ray needs an extra: {install_command('ray')}"
 
 
 def test_another_version_of_ray_is_one_clear_message(

@@ -17,6 +17,7 @@ import pytest
 from tests.browser import Page, browser_address, browser_page  # noqa: F401 - fixtures
 from tests.cli.command_line import CommandLine
 from tests.processes import find_children
+from workbench.model.installation import install_command
 
 pytestmark = pytest.mark.needs_serve
 LIGHT = "home/light.evalset.json"
@@ -131,7 +132,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     result = workbench("serve")
 
     assert result.status == 2
-    assert 'textual-serve is not installed: pip install "agent-eval-workbench[serve]"' in result.error
+    assert f"textual-serve is not installed: {install_command('serve')}" in result.error
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine, turn
+from workbench.model.installation import install_command
 
 pytestmark = pytest.mark.needs_mcp
 LIGHT = "home/light.evalset.json"
@@ -495,4 +496,4 @@ def test_without_the_extra_the_command_says_what_to_install(
     result = workbench("mcp")
 
     assert result.status == 2
-    assert result.error == 'workbench: the package mcp is not installed: pip install "agent-eval-workbench[mcp]"\n'
+    assert result.error == f"workbench: the package mcp is not installed: {install_command('mcp')}\n"

@@ -37,6 +37,7 @@ from workbench.agents.processes import (
 from workbench.agents.ray_project import ProjectFile, Shipment, list_project, pack_project, read_content
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.loading import make_adapter
+from workbench.model.installation import install_command
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line, pluralise
@@ -153,9 +154,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise AgentError(
-            make_setup_failure('the executor ray needs an extra: pip install "agent-eval-workbench[ray]"')
-        ) from None
+        raise AgentError(make_setup_failure(f"the executor ray needs an extra: {install_command('ray')}")) from None
     finally:
         del os.environ[_AUTO_CONNECT]
         if connects is not None:

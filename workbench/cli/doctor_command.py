@@ -18,6 +18,7 @@ import click
 
 from workbench import __version__
 from workbench.cli.console import WRONG, write_lines
+from workbench.model.installation import install_command
 from workbench.model.target import AgentKind
 from workbench.model.text import neutralise, pluralise, redact
 
@@ -122,7 +123,7 @@ def _find_version(package: str) -> str | None:
 
 def missing_extra(extra: str) -> str:
     """Return the message for a missing extra."""
-    return f'not installed: pip install "agent-eval-workbench[{extra}]"'
+    return f"not installed: {install_command(extra)}"
 
 
 def _describe_project(
@@ -714,11 +715,11 @@ def find_access(model: str, environment: Mapping[str, str]) -> Access:
 def _find_litellm_access(model: str, environment: Mapping[str, str]) -> Access:
     from importlib.util import find_spec
 
-    from workbench.llm.litellm_provider import MISSING, address_names, explain_missing_key, find_missing_keys, key_names
+    from workbench.llm.litellm_provider import address_names, explain_missing_key, find_missing_keys, key_names
 
     keys = tuple(name for name in key_names(model) if environment.get(name))
     address = next((environment[name] for name in address_names(model) if environment.get(name)), None)
-    missing = None if find_spec("litellm") is not None else f"it {MISSING}"
+    missing = None if find_spec("litellm") is not None else f"it needs LiteLLM: {install_command('litellm')}"
     if missing is None and (names := find_missing_keys(model, environment)):
         missing = explain_missing_key(names)
     return Access(

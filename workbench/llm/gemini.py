@@ -30,6 +30,7 @@ from workbench.llm.model_types import (
 )
 from workbench.model.criteria import InvalidConfig
 from workbench.model.facts import pause_gc
+from workbench.model.installation import install_command
 from workbench.model.results import TokenUsage
 from workbench.model.text import suggest_name
 
@@ -343,9 +344,7 @@ def make_library_error(error: Exception, model: str) -> ModelError:
 COHERENCE = "coherence"
 """A metric that needs the prompt template of the library; the service knows the others by name."""
 
-_NO_PLATFORM = (
-    "the evaluation service of Vertex AI needs google-cloud-aiplatform: pip install 'agent-eval-workbench[vertex]'"
-)
+_NO_PLATFORM = "the evaluation service of Vertex AI needs google-cloud-aiplatform"
 _NO_PROJECT = (
     "the evaluation service of Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION in the "
     "environment or in the agent's .env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_API_KEY"
@@ -438,7 +437,7 @@ def _connect_to_service(environment: Mapping[str, str]) -> tuple[Client, str]:
         import agentplatform
         from vertexai.evaluation import MetricPromptTemplateExamples
     except ImportError as error:
-        raise ModelError(Trouble.NO_LIBRARY, _NO_PLATFORM) from error
+        raise ModelError(Trouble.NO_LIBRARY, f"{_NO_PLATFORM}: {install_command('vertex')}") from error
     from google.genai import types
 
     # One try: retries are the same for all providers.

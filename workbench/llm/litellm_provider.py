@@ -27,9 +27,9 @@ from workbench.llm.model_types import (
     make_model_error,
     parse_retry_after,
 )
+from workbench.model.installation import install_command
 from workbench.model.results import TokenUsage
 
-MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
 _NEED_KEY = frozenset({"anthropic", "cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"})
 """Providers that need a key. A list, because loading the library takes seconds."""
 _OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
@@ -113,7 +113,9 @@ def _load_library() -> Any:
     try:
         import litellm
     except ImportError as error:
-        raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {MISSING}") from error
+        raise ModelError(
+            Trouble.NO_LIBRARY, f"a model named provider/model needs LiteLLM: {install_command('litellm')}"
+        ) from error
     litellm.suppress_debug_info = True  # it prints to the terminal otherwise
     litellm.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it logs remarks about replies on the terminal

@@ -15,6 +15,7 @@ from importlib.resources import files
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
+from workbench.model.installation import install_command
 from workbench.model.text import neutralise, one_line, pluralise, suggest_name
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class EvalResult:
         try:
             import pandas as pd
         except ImportError:
-            hint = "pip install 'agent-eval-workbench[pandas]'"
+            hint = install_command("pandas")
             raise EvaluationError(
                 f"metrics_table needs pandas ({hint}); `rows` has the same data without pandas"
             ) from None

@@ -12,6 +12,7 @@ from tests.cli.command_line import CommandLine
 from tests.llm.servers import run_server
 from tests.serving import QuietHandler, run_http_server
 from workbench.cli import evalset_commands
+from workbench.model.installation import install_command
 
 
 def configure(workbench: CommandLine, *targets: str) -> None:
@@ -264,9 +265,7 @@ def test_doctor_names_a_missing_extra(workbench: CommandLine, monkeypatch: pytes
     result = workbench("doctor")
 
     assert result.status == 2
-    assert (
-        '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in result.out
-    )
+    assert f"  chain: the extra langchain is not installed: {install_command('langchain')}\n" in result.out
     assert "    needs langchain_core in its own interpreter, which is not checked\n" in result.out
 
 

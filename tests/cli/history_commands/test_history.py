@@ -183,7 +183,7 @@ def test_demo_skips_samples_that_need_a_missing_extra(workbench: CommandLine, mo
 
     assert result.status == 0
     assert "skipped: adk_agent/a.evalset.json" in result.out
-    assert "agent-eval-workbench[adk]" in result.out
+    assert "[adk]" in result.out
 
 
 def test_demo_keeps_its_copy_of_the_samples(workbench: CommandLine, tmp_path: Path) -> None:

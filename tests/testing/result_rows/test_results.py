@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from workbench.model.installation import install_command
 from workbench.testing import CustomMetric, EvalResult, EvalTask, EvaluationError
 
 CALL = {"tool_name": "lookup", "tool_input": {"key": "a"}}
@@ -292,7 +293,7 @@ except ValueError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "'exact_match/score': 1.0" in done.stdout
-    assert "metrics_table needs pandas (pip install 'agent-eval-workbench[pandas]')" in done.stdout
+    assert f"metrics_table needs pandas ({install_command('pandas')})" in done.stdout
 
 
 def test_a_program_ends_despite_an_agent_that_hangs() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.facts import LazyField, LazyValue, pause_gc
+from workbench.model.installation import install_command
 from workbench.model.results import (
     Execution,
     TurnResult,
@@ -397,7 +398,6 @@ def _make_execution(session: EvalCase, conversation: list[Invocation]) -> Execut
 
 # Parquet files (the extra `pandas`, whose pyarrow reads and writes them)
 
-_NO_PARQUET = "Parquet needs pyarrow: pip install 'agent-eval-workbench[pandas]'"
 _INDEX = re.compile(r"__index_level_\d+__")  # pandas' name of the column of an unnamed index
 
 
@@ -445,7 +445,7 @@ def _import_pyarrow(path: Path | str) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise StoreError(path, _NO_PARQUET) from None
+        raise StoreError(path, f"Parquet needs pyarrow: {install_command('pandas')}") from None
     return pyarrow
 
 

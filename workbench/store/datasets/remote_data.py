@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import urlsplit
 
+from workbench.model.installation import install_command
 from workbench.model.text import one_line, redact
 from workbench.store.errors import StoreError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # Files through fsspec (the extra `fsspec`)
 
-_MISSING = "addresses need fsspec: pip install 'agent-eval-workbench[fsspec]'"
 _PACKAGES = {"gs": "gcsfs", "gcs": "gcsfs", "s3": "s3fs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs"}
 _CREDENTIALS = {
     "gcsfs": "sign in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
@@ -125,7 +125,7 @@ def _open_fsspec(address: str, *, to: _Purpose) -> Iterator[Any]:
     try:
         import fsspec
     except ImportError:
-        raise StoreError(shown, _MISSING) from None
+        raise StoreError(shown, f"addresses need fsspec: {install_command('fsspec')}") from None
     for loud in _LOUD:  # without a listener, their tracebacks would be printed above our message
         logging.getLogger(loud).addHandler(_SILENCE)
     try:
@@ -144,7 +144,7 @@ def describe_error(error: Exception) -> str:
 def _describe_missing_package(scheme: str) -> str:
     """Return what to install for addresses of a scheme."""
     if scheme in ("http", "https"):
-        return f"{scheme}:// needs aiohttp: pip install 'agent-eval-workbench[fsspec]'"
+        return f"{scheme}:// needs aiohttp: {install_command('fsspec')}"
     package = _PACKAGES.get(scheme)
     if package is None:
         return f"{scheme}:// needs a package that is not installed; see the documentation of fsspec"
@@ -182,7 +182,6 @@ def _raise_store_error(shown: str, scheme: str, error: Exception, *, to: _Purpos
 SCHEME = "bq://"
 """The scheme of BigQuery tables."""
 
-_NO_BIGQUERY = "BigQuery needs google-cloud-bigquery: pip install 'agent-eval-workbench[bigquery]'"
 _GOOGLE_SIGN_IN = "sign in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 _BIGQUERY_SECONDS = 60.0  # seconds for one request with all retries; the client's default is ten minutes
 
@@ -213,7 +212,7 @@ def _read_table(address: str, *, most: int | None = None) -> list[dict[str, Any]
         from google.cloud import bigquery
         from google.cloud.bigquery.retry import DEFAULT_RETRY
     except ImportError:
-        raise StoreError(address, _NO_BIGQUERY) from None
+        raise StoreError(address, f"BigQuery needs google-cloud-bigquery: {install_command('bigquery')}") from None
     try:
         keyless = AnonymousCredentials() if os.environ.get("BIGQUERY_EMULATOR_HOST") else None
         client = bigquery.Client(project=project, credentials=keyless)
