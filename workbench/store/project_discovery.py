@@ -437,7 +437,8 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
-    entries = [_make_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
+    named = [_make_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
+    entries = _drop_second_names(named)
     entries += _list_addresses(targets.values(), root, problems)
     used = {entry.config for entry in entries}.union(target.config for target in targets.values())
     return Project(
@@ -589,6 +590,28 @@ def _make_entry(relative: str, pairing: TargetPairing, targets: dict[str, Target
         config=find_criteria_file(path, target, root=root),
         unpaired_reason=pairing.reason,
     )
+
+
+def _drop_second_names(entries: Iterable[EvalSetEntry]) -> list[EvalSetEntry]:
+    """Keep one name of a file that links give several names, but one for each target: agents may share a set.
+
+    A name with a target comes first, then one with a criteria file, then that of the file itself.
+    """
+    groups: defaultdict[object, list[EvalSetEntry]] = defaultdict(list)
+    for entry in entries:
+        try:
+            status = entry.path.stat()
+        except OSError:  # a broken link
+            groups[entry.relative].append(entry)
+        else:
+            groups[status.st_dev, status.st_ino].append(entry)
+    kept: list[EvalSetEntry] = []
+    for group in groups.values():
+        if len(group) > 1:
+            group.sort(key=lambda entry: (not entry.target, not entry.config, real_path(entry.path) != entry.path))
+        chosen = {entry.target: entry for entry in reversed(group) if entry.target or not group[0].target}
+        kept.extend(chosen.values())
+    return sorted(kept, key=lambda entry: entry.relative)
 
 
 # Locations of new eval sets, by the same rules as the pairing of existing ones

@@ -70,6 +70,24 @@ def test_links_are_followed_out_of_the_project_but_never_in_circles(folder: Proj
     assert project.eval_sets[0].target == "linked"
 
 
+def test_a_set_with_several_names_counts_once_for_each_agent(folder: ProjectFolder) -> None:
+    folder.write_agent("home")
+    file = folder.write_set("tests/x.evalset.json")
+    (folder.root / "home" / "x.evalset.json").symlink_to(file)
+
+    assert [(entry.relative, entry.target) for entry in folder.discover().eval_sets] == [
+        ("tests/x.evalset.json", "home")
+    ]
+
+    folder.write_agent("office")  # now only their places say which agent runs a set
+    (folder.root / "office" / "x.evalset.json").symlink_to(file)
+
+    assert [(entry.relative, entry.target) for entry in folder.discover().eval_sets] == [
+        ("home/x.evalset.json", "home"),
+        ("office/x.evalset.json", "office"),
+    ]
+
+
 def test_a_link_to_itself_is_listed_only_if_named_like_an_eval_set(folder: ProjectFolder) -> None:
     folder.write_set("x.evalset.json")
     for name in ("link", "agent.py", "y.evalset.json"):

@@ -13,7 +13,7 @@ from .wire import CUSTOM, UNNAMED_ARGUMENT, describe, explain_unfit, make_json_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Iterable
 
 
 # Return values of agents.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
     'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
-    '{"tool_name": "...", "tool_input": {...}}), or an awaitable of one of these'
+    '{"tool_name": "...", "tool_input": {...}}), an awaitable of one of these, or an iterator of pieces of the response'
 )
 _USAGE = {
     "prompt": ("prompt", "prompt_tokens", "input_tokens", "prompt_token_count"),
@@ -31,6 +31,19 @@ _USAGE = {
     "cached": ("cached", "cached_tokens", "cached_content_token_count"),
     "total": ("total", "total_tokens", "total_token_count"),
 }
+
+
+def join_pieces(pieces: Iterable[Any]) -> str:
+    """Return the response of an agent that yields it in pieces. Raises AgentFault for a piece that is no text."""
+    texts = []
+    for number, piece in enumerate(pieces, 1):
+        if not isinstance(piece, str):
+            raise base.AgentFault(
+                f"the agent yielded {describe(piece)} as piece {number}, expected a str: the pieces are joined to the "
+                "response, and an agent that also reports calls returns a dict"
+            )
+        texts.append(piece)
+    return "".join(texts)
 
 
 def read_answer(value: Any) -> dict[str, Any]:

@@ -82,6 +82,9 @@ async def test_tool_responses_prove_that_tools_were_called(bench: Any) -> None:
         "def answer(prompt, session=None): return prompt + ('!' if session.history == [] else '?')",
         "def answer(*args): return args[0] + '!' * len(args)",
         "def answer(prompt, **options): return prompt + '!'",
+        "def answer(prompt):\n    yield prompt\n    yield '!'",
+        "async def answer(prompt):\n    yield prompt\n    yield '!'",
+        "async def answer(prompt): return iter([prompt, '!'])",
     ],
 )
 @pytest.mark.needs_fork
@@ -93,6 +96,14 @@ async def test_any_callable_with_one_or_two_parameters_is_an_agent(bench: Any, c
         talk = await bench.talk_once("hi", mode="fork", isolation=isolation)
         assert talk.error is None, talk.message
         assert talk.responses == ["hi!"]
+
+
+async def test_a_piece_of_a_response_that_is_no_text_is_refused(bench: Any) -> None:
+    bench.agent("def answer(prompt):\n    yield 'a'\n    yield {'response': 'b'}")
+
+    talk = await bench.talk_once("hi")
+
+    assert talk.message.startswith("the agent yielded a dict with the keys response as piece 2, expected a str")
 
 
 @pytest.mark.needs_fork

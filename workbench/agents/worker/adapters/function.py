@@ -1,6 +1,6 @@
 """Agents that are a Python callable: `f(prompt)` or `f(prompt, session)`, plain or async.
 
-`responses.py` describes the possible return values.
+It may yield its response in pieces. `responses.py` describes the possible return values.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ..loading import find_object
 from ..responses import (
     add_reported_calls,
     has_trajectory,
+    join_pieces,
     make_agent_span,
     make_call_spans,
     make_turn_result,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ..telemetry import TurnSpans
     from ..tool_interception import InterceptedCalls
 
-_CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
+_CO_VARARGS, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x04, 0x80, 0x200
 _SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
 _CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none), and no "
@@ -123,10 +124,12 @@ class FunctionSession(base.Session):
         try:
             self._enter_interception()
             value = self._call(prompt, self._session)
+            if hasattr(type(value), "__next__"):
+                value = join_pieces(value)
         except BaseException as error:  # including sys.exit, which the span reports
             self._emit_failure(index, started, prompt, error)
             raise
-        if hasattr(type(value), "__await__"):
+        if hasattr(type(value), "__await__") or hasattr(type(value), "__anext__"):
             return self._await_turn(value, content, index, prompt, started)
         return self._finish_turn(value, content, index, prompt, started)
 
@@ -164,12 +167,17 @@ class FunctionSession(base.Session):
         return hearing, [] if hearing is None else hearing.end()
 
     async def _await_turn(
-        self, awaitable: Awaitable[Any], content: dict[str, Any], index: int, prompt: str, started: float
+        self, value: Any, content: dict[str, Any], index: int, prompt: str, started: float
     ) -> dict[str, Any]:
         try:
             self._enter_interception()
             self._begin_telemetry(index)
-            value = await awaitable
+            if hasattr(type(value), "__await__"):
+                value = await value
+            if hasattr(type(value), "__anext__"):
+                value = join_pieces([piece async for piece in value])
+            elif hasattr(type(value), "__next__"):
+                value = join_pieces(value)
         except BaseException as error:  # including sys.exit, which the span reports
             self._emit_failure(index, started, prompt, error)
             raise
@@ -335,11 +343,11 @@ def _inspect_parameters(function: Any, location: str) -> tuple[list[str], list[s
 
 
 def is_async(function: Any) -> bool:
-    """Return True if calling it returns an awaitable: an `async def`, also behind a partial or an object."""
+    """Return True if an event loop runs it: an `async def`, also behind a partial or an object."""
     while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
         function = function.func
     for candidate in (function, getattr(type(function), "__call__", None)):  # noqa: B004
         code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
         if code is not None:
-            return bool(code.co_flags & _CO_COROUTINE)
+            return bool(code.co_flags & (_CO_COROUTINE | _CO_ASYNC_GENERATOR))
     return False
