@@ -191,6 +191,7 @@ _PLACES = (
     _place("list", "In the eval sets", made_of=("rows",), actions=(
         _footer("filter", "slash", "filter", "filter",
                 "list only cases with a text in id, user messages or tool names; in:, status:, tool: and is: too"),
+        _footer("list_end_filter", "escape", "end_filter", "all cases", "end the filter"),
         _key("list_status", "F", "status", "next status filter",
              "list only failing, passed, not run, stale, marked, or again all cases"),
         _key("list_sort", "S", "sort", "next order",

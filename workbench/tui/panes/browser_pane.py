@@ -415,6 +415,7 @@ class BrowserPane(FramedBox):
         """List only the cases that match a filter."""
         self.query_one(FilterLine).write(text)
         self._browser.filter(text)
+        self.refresh_bindings()  # one key ends the filter
         self._show_filter_help()
         self._after_move()
 
@@ -544,6 +545,8 @@ class BrowserPane(FramedBox):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Allow actions of the list only if it has the focus, so that the filter line gets its own keys."""
+        if action == "end_filter" and not self._browser.is_filtered:
+            return False
         return isinstance(self.screen.focused, CaseList) or action not in _ACTIONS
 
     def offers(self, action: str) -> bool:
@@ -553,6 +556,9 @@ class BrowserPane(FramedBox):
     def action_filter(self) -> None:
         self._show_filter_help()
         self.query_one(FilterLine).open()
+
+    def action_end_filter(self) -> None:
+        self.query_one(FilterLine).write("")
 
     def action_status(self) -> None:
         line = self.query_one(FilterLine)
@@ -564,6 +570,7 @@ class BrowserPane(FramedBox):
 
     def _follow_text(self, text: str) -> None:
         self._browser.filter(text)
+        self.refresh_bindings()  # one key ends the filter
         self._show_filter_help()
         self.show()  # now, because the letter is painted before the screen draws the rest
         self._after_move()

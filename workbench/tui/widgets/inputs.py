@@ -115,8 +115,11 @@ class FilterLine(Vertical):
         return self.query_one(FilterInput).value
 
     def open(self) -> None:
+        """Show the line and give it the focus. The old text is selected: the next letter replaces it."""
         self.display = True
-        self.query_one(FilterInput).focus()
+        field = self.query_one(FilterInput)
+        field.focus()
+        field.select_all()
 
     def write(self, text: str) -> None:
         self.display = bool(text)

@@ -30,6 +30,22 @@ async def test_the_filter_finds_prompts_and_tools_and_escape_lists_all_again(pro
         await wait_until_true(screen, lambda: list_case_ids(screen) == ["dim"])
 
 
+async def test_escape_ends_a_filter_in_the_list_and_slash_selects_the_old_text(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far", "eval sets")
+        await screen.press("slash", *"lamp", "enter")
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["on", "off"])
+        await screen.until("esc all cases")
+
+        await screen.press("slash", *"tool:level", "enter")
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["dim"])
+
+        await screen.press("escape")
+        await wait_until_true(screen, lambda: len(list_case_ids(screen)) == 4)
+        assert isinstance(screen.app.focused, CaseList)
+        await screen.until_gone("esc all cases")
+
+
 async def test_rows_are_listed_in_the_frame_of_the_typed_letter(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far", "eval sets")
