@@ -339,7 +339,13 @@ class WorkbenchApp(KeyHolder, App[None]):
                 await self._forward_keys()
 
     async def _forward_keys(self) -> None:
-        """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait."""
+        """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait.
+
+        While a run is planned all keys wait: they belong to the dialog that may open.
+        """
+        if self._keys and self._screen_context.state.is_preparing_to_ask and self.screen is self._main:
+            self.set_timer(_MOMENT, self._forward_keys)
+            return
         while self._keys and (
             not self._keys_under_way or self._keys[0].key == self._last_key.key or self._has_waited_long()
         ):

@@ -63,10 +63,11 @@ async def test_keys_keep_their_order_in_a_text_that_takes_long_to_draw(
         assert prompt.text == "a\ncb"
 
 
-async def test_the_plan_of_a_run_waits_while_the_user_types(
-    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("asks", "keys"), [(True, ["R", "enter"]), (False, ["R", "slash", "l", "a", "m", "p"])])
+async def test_keys_wait_while_a_run_is_planned_and_belong_to_its_dialog_if_one_opens(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch, asks: bool, keys: list[str]
 ) -> None:
-    lights.asks_first = True
+    lights.asks_first = asks
     is_planned, plan = asyncio.Event(), lights.plan
 
     async def plan_slowly(*args: Any, **options: Any) -> Any:
@@ -76,18 +77,15 @@ async def test_the_plan_of_a_run_waits_while_the_user_types(
     monkeypatch.setattr(lights, "plan", plan_slowly)
     async with open_fake_app(lights) as screen:
         await screen.until("3 cases")
-        type_at_once(screen, "R/lamp")
-        await screen.until("filter: lamp", "planning the run")
-        is_planned.set()
-        await screen.until("plan ready: leave the field or dialog")
-        await screen.pilot.pause(0.3)
-        assert "run?" not in screen.text
+        for key in keys:
+            screen.app.post_message(Key(key, "/" if key == "slash" else key if len(key) == 1 else None))
+        await screen.until("planning the run")
+        await screen.pilot.pause(0.2)
+        assert "filter: " not in screen.text and "lights" in screen.text
 
-        await screen.press("enter")
-        await screen.until("run?")
-        await screen.press("escape")
-        await screen.until("no run in this session")
-    assert lights.started_runs == []
+        is_planned.set()
+        await screen.until("running", *([] if asks else ["filter: lamp"]))
+    assert len(lights.started_runs) == 1
 
 
 async def test_a_run_that_is_started_from_a_field_shows_its_plan(open_fake_app: Any, lights: Any) -> None:

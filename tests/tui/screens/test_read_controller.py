@@ -29,9 +29,9 @@ async def test_a_filter_that_is_typed_after_the_start_of_a_run_does_not_change_i
 
         monkeypatch.setattr(ReadController, "read_all_sets", read_slowly)
         type_at_once(screen, "R/off")
-        await screen.until("filter: off", "1 of 3")
+        await screen.until("planning the run")
         is_read.set()
-        await screen.until("running")
+        await screen.until("running", "filter: off", "1 of 3")
 
     assert lights.requested_runs == [[Selection(eval_set="sets/lights.evalset.json")]]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
 
 from workbench.engine.plan import PlanError, PlannedCase, Selection
 from workbench.model.identity import CaseKey, JobKey
@@ -38,22 +37,11 @@ if TYPE_CHECKING:
 # A run that the screen follows: its events are collected at once, and applied at the next tick.
 
 _MOST_EVENTS = 1_000  # maximum in one tick, so that a tick stays short
-_MOMENT = 0.1  # seconds between two looks whether a plan can be shown
 _BURST = 200  # events collected before key presses are processed
 
 
 _SAMPLES = 3
 """Samples to record unless the user types another number."""
-
-
-@dataclass(frozen=True)
-class _Beginning:
-    """What the user wanted and saw when they started a run: the focused field, the open screens, filter and marks."""
-
-    wanted: RunWanted
-    field: Input | TextArea | None
-    screens: int
-    view: tuple[str, Sequence[CaseKey]]
 
 
 @dataclass
@@ -200,7 +188,7 @@ class RunController(Controller):
         self.app.clear_notifications()  # those of earlier runs
         self.state.is_preparing = True
         self.post_message(self.Preparing())
-        self._run(request, _Beginning(wanted, *self._find_place(), self._read_view()))
+        self._run(request)
 
     def run_row(self, *, fresh: bool = False, only_plays: bool = False) -> None:
         """Run the selected case, set or target. The options are those of `RunWanted`."""
@@ -331,9 +319,9 @@ class RunController(Controller):
                 self.state.results_elsewhere[job] = followed.run.run_id
 
     @background(group="run")
-    async def _run(self, request: Callable[[], RunWanted], beginning: _Beginning) -> None:
+    async def _run(self, request: Callable[[], RunWanted]) -> None:
         try:
-            wanted = await self._read_and_save(request, beginning)
+            wanted = await self._read_and_save(request)
             if wanted is None:
                 return
             planned = await self.backend.runs.plan(
@@ -345,7 +333,7 @@ class RunController(Controller):
                 fresh=wanted.fresh,
                 runs=wanted.runs,
             )
-            confirmed = await self._confirm(planned, beginning) if planned.asks else planned
+            confirmed = await self._confirm(planned) if planned.asks else planned
             if confirmed is None:
                 return
             confirmed = self._sort_cases(confirmed)
@@ -366,49 +354,24 @@ class RunController(Controller):
         cases = sort_by_list(planned.plan.cases, self.state.browser, first=self._find_visible_cases())
         return replace(planned, plan=replace(planned.plan, cases=cases))
 
-    async def _read_and_save(self, request: Callable[[], RunWanted], beginning: _Beginning) -> RunWanted | None:
-        """Read changed files and save edits, so that the run sees both. Return None if a set could not be saved.
-
-        A filter or mark that the user sets meanwhile does not change what they started.
-        """
+    async def _read_and_save(self, request: Callable[[], RunWanted]) -> RunWanted | None:
+        """Read changed files and save edits, so that the run sees both. Return None if a set could not be saved."""
         await self._reader.read_all_sets()
-        wanted = request() if self._read_view() == beginning.view else beginning.wanted
+        wanted = request()
         eval_sets = {selection.eval_set for selection in wanted.selections}
         if not await self._saver.save_sets(eval_sets):
             return None
         await self._reader.read_addresses(eval_sets)
         return wanted
 
-    def _read_view(self) -> tuple[str, Sequence[CaseKey]]:
-        browser = self.state.browser
-        return browser.query.text, tuple(browser.marks)
-
-    def _find_place(self) -> tuple[Input | TextArea | None, int]:
-        focused = self.app.focused
-        return focused if isinstance(focused, Input | TextArea) else None, len(self.app.screen_stack)
-
-    async def _confirm(self, planned: PlannedRun, beginning: _Beginning) -> PlannedRun | None:
-        """Show the plan. Return the plan as the user changed it, or None if the user cancelled.
-
-        It waits while the user types in a field, or uses a dialog, that was not open at the beginning: it would take
-        their next keys as its own, and enter runs.
-        """
+    async def _confirm(self, planned: PlannedRun) -> PlannedRun | None:
+        """Show the plan. Return the plan as the user changed it, or None if the user cancelled."""
+        self.state.is_asked = True
+        self.post_message(self.Prepared())
         try:
-            if self._is_user_elsewhere(beginning):
-                self.state.is_plan_waiting = True
-                self.post_message(self.Prepared())
-            while self._is_user_elsewhere(beginning):  # noqa: ASYNC110 - nothing announces it
-                await asyncio.sleep(_MOMENT)
-            self.state.is_plan_waiting = False
-            self.state.is_asked = True
-            self.post_message(self.Prepared())
             return await self.app.push_screen_wait(PlanScreen(self.context, planned))
         finally:
-            self.state.is_asked = self.state.is_plan_waiting = False
-
-    def _is_user_elsewhere(self, beginning: _Beginning) -> bool:
-        field, screens = self._find_place()
-        return (field is not None and field is not beginning.field) or screens > beginning.screens
+            self.state.is_asked = False
 
 
 def _find_unfinished_cases(followed: FollowedRun) -> Sequence[CaseKey]:

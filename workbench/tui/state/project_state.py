@@ -115,7 +115,6 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that represents the state of the case best
     is_preparing: bool = False  # a run is being planned, or waits for confirmation
     is_asked: bool = False  # a plan waits for confirmation
-    is_plan_waiting: bool = False  # a plan is shown when the user leaves the field or dialog that they use now
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(
@@ -134,6 +133,11 @@ class ProjectState:
     def is_busy(self) -> bool:
         """True if a run of the user is active or being planned. Runs of the watch do not count."""
         return self.is_preparing or any(each.why is None for each in self._find_active_runs())
+
+    @property
+    def is_preparing_to_ask(self) -> bool:
+        """True while a run is planned. It may ask for confirmation afterwards."""
+        return self.is_preparing and not self.is_asked
 
     @property
     def is_running(self) -> bool:
@@ -472,9 +476,7 @@ class ProjectState:
 
     def run_line(self, *, now: float, width: int) -> Line:
         """Format the line at the bottom: the active or last run, else the number of cases by state."""
-        if self.is_plan_waiting:
-            return (StyledText(" plan ready: leave the field or dialog", Style.RUNNING),)
-        if self.is_preparing and not self.is_asked:
+        if self.is_preparing_to_ask:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
             can_resume = self.stopped[-1].options.resume if self.stopped else None
