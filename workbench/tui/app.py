@@ -146,7 +146,7 @@ _ABOVE_TOAST = 1  # line: the header; the stylesheet says it too
 _SWITCH = 0.001  # seconds that another thread may keep the interpreter while a key waits; Python allows 0.005
 _MOMENT = 0.005  # seconds between two looks whether the project is open, and between two keys
 _LONGEST_KEY = 1.0  # seconds for which a key waits until the one before was handled
-_LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
+_LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait for a project or a plan
 
 
 def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchApp] | None = None) -> int:
@@ -341,9 +341,10 @@ class WorkbenchApp(KeyHolder, App[None]):
     async def _forward_keys(self) -> None:
         """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait.
 
-        While a run is planned all keys wait: they belong to the dialog that may open.
+        While a run is planned all keys wait, but not for long: they belong to the dialog that may open.
         """
-        if self._keys and self._screen_context.state.is_preparing_to_ask and self.screen is self._main:
+        is_planned = self._screen_context.state.is_preparing_to_ask and self.screen is self._main
+        if is_planned and self._keys and time.monotonic() < self._keys[0].time + _LONGEST_OPENING:
             self.set_timer(_MOMENT, self._forward_keys)
             return
         while self._keys and (

@@ -98,7 +98,7 @@ def test_a_missing_agent_module_is_reported(workbench: CommandLine) -> None:
         ("def answer(prompt): return None", "None"),
         ("def other(prompt): return 'x'", "answer"),
         ("import sys\ndef answer(prompt): sys.exit(4)", "4"),
-        ("def answer(prompt): yield", "generator"),
+        ("def answer(prompt): yield", "None as piece 1"),
         ("def answer(prompt) return 1", "agent.py"),
     ],
 )

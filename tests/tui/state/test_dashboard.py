@@ -537,7 +537,7 @@ def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..
 def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., Page]) -> None:
     page = make_page()
     page.state.open(OpenedProject("/project", {}, []))
-    page.state.find_key = partial(find_first_key, keymap={"list_new_set": "ctrl+e"})
+    page.state.find_key = partial(find_first_key, keymap={"new_set": "ctrl+e"})
 
     text = page.render()
 

@@ -249,11 +249,11 @@ def find_fault(workspace: Workspace, opened: OpenedDocument, edit: Edit) -> str 
 _MOST_SEARCHED = 2_000  # cases
 
 
-def find_known_calls(workspace: Workspace, eval_sets: Sequence[str]) -> KnownCalls:
-    """Collect the calls and declared tools of these sets, the first sets first, as far as they can be read."""
+def find_known_calls(workspace: Workspace, own: Sequence[str], others: Sequence[str]) -> KnownCalls:
+    """Collect the calls and declared tools of these sets as far as they can be read, first of the agent's own sets."""
     known = KnownCalls()
     left = _MOST_SEARCHED
-    for eval_set in eval_sets:
+    for eval_set in (*own, *others):
         if not left:
             break
         try:
@@ -264,6 +264,8 @@ def find_known_calls(workspace: Workspace, eval_sets: Sequence[str]) -> KnownCal
             with contextlib.suppress(StoreError):
                 known.add_data(document.raw_case(index))
         left -= min(len(document), left)
+        if eval_set in own:
+            known.mark_own()
     return known
 
 

@@ -83,7 +83,7 @@ class CaseOperations(Controller):
         """Add a case to the selected set, after the selected case."""
         row = self._browser.selected_row
         if row is None or not row.eval_set:
-            self._warn("no eval set selected for the new case; ctrl+n adds one")
+            self._warn(f"no eval set selected for the new case; {self.state.find_key('new_set')} adds one")
             return
         if self._is_refused("new_case"):
             return
@@ -152,7 +152,8 @@ class CaseOperations(Controller):
             return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
             self._warn(
-                "cases can be moved only in file order and without a filter (S sorts; / and escape end a filter)"
+                "cases can be moved only in file order and without a filter "
+                f"({self.state.find_key('list_sort')} sorts; {self.state.find_key('list_end_filter')} ends a filter)"
             )
         else:
             move = partial(document_calls.move_case, key=row.case, by=by)
@@ -625,10 +626,12 @@ class BrowserPane(FramedBox):
 
     # CaseOperations. Each asks what it has to know and then waits for the backend.
 
-    def action_new_case(self) -> None:
+    def add_case(self) -> None:
+        """Ask for the id of a new case of the selected set, and begin to edit it."""
         self._carry_out(self._edits.new_case)
 
-    def action_new_set(self) -> None:
+    def add_set(self) -> None:
+        """Ask for the file of a new eval set."""
         self._carry_out(self._edits.new_set)
 
     def action_rename(self) -> None:

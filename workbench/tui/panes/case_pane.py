@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import (
@@ -42,6 +43,7 @@ from workbench.tui.screen_context import (
     background,
 )
 from workbench.tui.state.browser_state import LoadedCase, Subject
+from workbench.tui.state.call_line import KnownCalls
 from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
@@ -503,7 +505,7 @@ class CasePane(OutlinePane):
             self._begin(find_json_slot(row, opened.data))
 
     def action_delete(self) -> None:
-        self._edit_row(lambda row, _: make_removal(row), verb="delete")
+        self._edit_row(lambda row, _: make_removal(row), verb="delete", done="deleted {row}; {undo} undoes it")
 
     def action_move_row(self, by: int) -> None:
         self._edit_row(lambda row, opened: make_move(row, opened.data, by=by), verb="move")
@@ -599,7 +601,8 @@ class CasePane(OutlinePane):
         draft = self.editor.begin(slot)
         if draft.is_too_long:
             self.editor.stop_typing()
-            say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR (ctrl+e)", severity="warning")
+            key = self.context.state.find_key("editor_external")
+            say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR ({key})", severity="warning")
             return
         if slot.input is Input.CALL:
             self._find_known_calls()
@@ -609,13 +612,28 @@ class CasePane(OutlinePane):
 
     @work(group="known-calls", exclusive=True)
     async def _find_known_calls(self) -> None:
-        """Find what can complete a call: the calls of this set, then those of the other sets."""
+        """Find what can complete a call: the calls of this set, the tools of its agent, then those of other agents."""
         opened = self.editor.opened
         if opened is None:
             return
-        own = opened.edited.eval_set
-        others = [each.relative for each in self.context.state.browser.file_sets if each.relative != own]
-        known = await self.context.backend.call(lambda workspace: find_known_calls(workspace, [own, *others]))
+        edited, backend = opened.edited, self.context.backend
+        sets, target = self.context.state.browser.file_sets, "" if edited.case is None else edited.case.target
+        own = dict.fromkeys([edited.eval_set, *(each.relative for each in sets if target and each.target == target)])
+        others = [each.relative for each in sets if each.relative not in own]
+        known = await backend.call(lambda workspace: find_known_calls(workspace, list(own), others))
+        self._complete_by(known)
+        if not target:
+            return
+        try:
+            described = await backend.call(lambda workspace: workspace.start_describing(target))
+            agents = (await asyncio.wrap_future(described)).agents
+        except (PlanError, StoreError):
+            return  # a run of the case says why
+        known.add_data([tool for agent in agents for tool in agent.tools])
+        known.own |= {tool["name"] for agent in agents for tool in agent.tools if "name" in tool}
+        self._complete_by(known)
+
+    def _complete_by(self, known: KnownCalls) -> None:
         if self.editor.typing is not None:
             self.query_one(EditorBox).show_known_calls(known)
 
@@ -745,13 +763,15 @@ class CasePane(OutlinePane):
         return await self._make(lambda _, opened: slot.edit(value, opened.data), f"{verb} {slot.title}", slot=slot)
 
     @work(group="edit", description="edit row")
-    async def _edit_row(self, make: Make, *, verb: str) -> None:
+    async def _edit_row(self, make: Make, *, verb: str, done: str = "") -> None:
         row = self.editor.row
         if row is None:
             return
         problem = await self._make(make, f"{verb} {row.label}", slot=None)
         if problem is not None:
             say(self, problem, severity="warning")
+        elif done:
+            say(self, done.format(row=row.label, undo=self.context.state.find_key("undo")))
 
     async def _make(self, make: Make, label: str, *, slot: Slot | None) -> str | None:
         """Apply edits one after the other, each to the result of the last. Return the reason if the edit is refused."""

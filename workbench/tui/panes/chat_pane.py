@@ -460,13 +460,17 @@ class ChatPane(Pane):
         prompts = self._get_chat.prompts
         self._show_prompt((prompts.show_previous if message.is_back else prompts.show_next)(self._get_chat.draft))
 
+    def _say_busy(self) -> None:
+        key = self.context.state.find_key("chat_stop")
+        say(self, f"the agent has not answered yet; {key} stops it", severity="warning")
+
     @on(Prompt.Sent)
     def _on_sent(self, message: Prompt.Sent) -> None:
         chat = self._get_chat
         if not message.text.strip() or not chat.target:
             return
         if chat.is_busy:
-            say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
+            self._say_busy()
             return
         chat.prompts.add(message.text)
         self._show_prompt("")
@@ -561,7 +565,7 @@ class ChatPane(Pane):
     async def _branch(self, source: BranchSource) -> None:
         chat = self._chats.setdefault(source.target, TargetChat(source.target))
         if chat.is_busy:
-            say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
+            self._say_busy()
             return
         with report_errors(self, CannotChat):
             origin = await begin_branch(self.app, self.context, source)
@@ -584,7 +588,7 @@ class ChatPane(Pane):
         if case is None or not case.conversation:
             say(self, "select a case with turns; a scenario has none", severity="warning")
         elif chat.is_busy:
-            say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
+            self._say_busy()
         elif await self._confirm_discard(chat):
             contents = [invocation.user_content for invocation in case.conversation]
             self._open(chat, contents, case.session_input or SessionInput())
@@ -593,7 +597,8 @@ class ChatPane(Pane):
     async def action_edit_session_input(self) -> None:
         chat = self._get_chat
         if chat.has_begun or chat.is_busy:
-            say(self, "the session has begun; end it with ctrl+n to edit its initial state", severity="warning")
+            key = self.context.state.find_key("chat_new_session")
+            say(self, f"the session has begun; end it with {key} to edit its initial state", severity="warning")
             return
         screen = SessionScreen(chat.session_input, default_app=chat.target, default_user=_DEFAULT_USER)
         edited = await self.app.push_screen_wait(screen)

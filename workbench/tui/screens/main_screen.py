@@ -408,6 +408,12 @@ class MainScreen(ScreenActions):
         elif not self.query_one(CaseList).has_focus:
             self.query_one(CaseList).focus()
 
+    def action_new_case(self) -> None:
+        self.query_one(BrowserPane).add_case()
+
+    def action_new_set(self) -> None:
+        self.query_one(BrowserPane).add_set()
+
     def action_go_left(self) -> None:
         self.query_one(BrowserPane).focus_list()
 

@@ -390,7 +390,7 @@ def describe_empty_project(
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
         *([Paragraph.from_text(talking, indent=2, hang=2)] if targets else []),
-        Paragraph.from_text(f"· create an eval set here:  {find_key('list_new_set')}", indent=2, hang=2),
+        Paragraph.from_text(f"· create an eval set here:  {find_key('new_set')}", indent=2, hang=2),
         Paragraph.from_text(
             "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),

@@ -8,7 +8,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -295,21 +295,30 @@ _DECLARED = ("parameters", "parametersJsonSchema", "parameters_json_schema")
 """Keys of the declaration of a tool."""
 
 
+_BEGINNINGS = {"string": ('"',), "array": ("[",), "object": ("{",), "boolean": ("true", "false")}
+"""How a value of a type begins, for parameters without known values."""
+
+
 @dataclass
 class KnownCalls:
-    """Names of tools, their arguments, and the values seen, each with how often it was seen."""
+    """Names of tools, their arguments, and the values seen, each with how often it was seen.
+
+    `own` are the tools of the agent under test, which come first. `types` are the types of declared parameters, and
+    `optional` those that a call may leave out.
+    """
 
     tools: Counter[str] = field(default_factory=Counter)
     arguments: dict[str, Counter[str]] = field(default_factory=dict)
     values: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    types: dict[tuple[str, str], str] = field(default_factory=dict)
+    optional: set[tuple[str, str]] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
 
     def add_call(self, name: str, arguments: Mapping[str, Any]) -> None:
         self.tools[name] += 1
         for key, value in arguments.items():
             self.arguments.setdefault(name, Counter())[key] += 1
-            text = _format_value(value)
-            if len(text) <= _LONGEST_VALUE:
-                self.values.setdefault((name, key), Counter())[text] += 1
+            self._add_value(name, key, value, seen=1)
 
     def add_data(self, value: Any) -> None:
         """Count all calls in the data of a case, and the tools that it declares for agents."""
@@ -325,16 +334,33 @@ class KnownCalls:
                     if declared is None:
                         self.add_call(call.name, call.arguments or {})
                     else:
-                        properties = declared.get("properties") if isinstance(declared, dict) else None
-                        self.add_tool(call.name, properties if isinstance(properties, dict) else ())
+                        self.add_tool(call.name, declared)
                 else:
                     waiting += reversed(value.values())
 
-    def add_tool(self, name: str, arguments: Iterable[str]) -> None:
-        """Add a tool that an agent declares, seen or not."""
+    def add_tool(self, name: str, parameters: Any) -> None:
+        """Add a tool that an agent declares, seen or not. `parameters` is their JSON Schema."""
         self.tools[name] += 0
-        for key in arguments:
+        schema = parameters if isinstance(parameters, dict) else {}
+        properties, required = schema.get("properties"), schema.get("required")
+        for key, each in properties.items() if isinstance(properties, dict) else ():
             self.arguments.setdefault(name, Counter())[key] += 0
+            if isinstance(required, list) and key not in required:
+                self.optional.add((name, key))
+            if isinstance(each, dict):
+                for value in each["enum"] if isinstance(each.get("enum"), list) else ():
+                    self._add_value(name, key, value, seen=0)
+                if isinstance(each.get("type"), str):
+                    self.types[name, key] = each["type"].lower()
+
+    def mark_own(self) -> None:
+        """Take all tools added so far for those of the agent under test."""
+        self.own |= set(self.tools)
+
+    def _add_value(self, name: str, key: str, value: Any, *, seen: int) -> None:
+        text = _format_value(value)
+        if len(text) <= _LONGEST_VALUE:
+            self.values.setdefault((name, key), Counter())[text] += seen
 
 
 _OPEN_NAME = re.compile(r"\s*([^\s(){}\[\],=\"']*)$")
@@ -356,6 +382,7 @@ def list_completions(text: str, known: KnownCalls) -> list[Completion]:
     name = _OPEN_NAME.fullmatch(text)
     if name is not None:
         tools = _rank(known.tools, name[1]) if name[1] or not text else []
+        tools.sort(key=lambda tool: tool not in known.own)
         return [Completion(tool, f"{tool[len(name[1]) :]}(") for tool in tools]
     opened = _OPEN_CALL.match(text)
     if opened is None:
@@ -370,17 +397,21 @@ def list_completions(text: str, known: KnownCalls) -> list[Completion]:
     keys = _rank_arguments(known, tool, done, begun[1])
     if keys:
         rests = [key[len(begun[1]) :] if begun[1] else _format_name(key) for key in keys]
-        return [Completion(key, f"{rest}=") for key, rest in zip(keys, rests, strict=True)]
+        labels = [f"{key}: {known.types[tool, key]}" if (tool, key) in known.types else key for key in keys]
+        return [Completion(label, f"{rest}=") for label, rest in zip(labels, rests, strict=True)]
     return [] if last.strip() or text.rstrip().endswith(",") else [Completion(")", ")")]
 
 
 def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Collection[str]) -> list[Completion]:
-    values = known.values.get((tool, key), Counter())
+    values, begins = known.values.get((tool, key), Counter()), _BEGINNINGS.get(known.types.get((tool, key), ""), ())
     if begun in values or _is_value(begun):
         following = _rank_arguments(known, tool, (*done, key), "")
-        rest = f", {_format_name(following[0])}=" if following else ")"
-        return [Completion(rest, rest)]
-    return [Completion(value, value[len(begun) :]) for value in _rank(values, begun)]
+        if following and not ((tool, following[0]) in known.optional and not known.arguments[tool][following[0]]):
+            rest = f", {_format_name(following[0])}="
+            return [Completion(rest, rest)]
+        return [Completion(")", ")")]
+    candidates = _rank(values, begun) or [text for text in begins if text.startswith(begun) and text != begun]
+    return [Completion(value, value[len(begun) :]) for value in candidates]
 
 
 def _rank(counts: Counter[str], begun: str) -> list[str]:

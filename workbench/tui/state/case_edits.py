@@ -16,6 +16,7 @@ from workbench.tui.state.case_outline import (
     OutlineKind,
     OutlineRow,
     Place,
+    find_end,
     find_spelling,
     find_value,
     get_value,
@@ -386,7 +387,7 @@ def add_ghost_rows(rows: Sequence[OutlineRow], data: Any) -> Sequence[OutlineRow
     shown: list[OutlineRow] = list(rows[: turns[0]])
     for start, following in zip(turns, [*turns[1:], len(rows)], strict=True):
         turn = rows[start]
-        end = _find_end(rows, start)
+        end = find_end(rows, start)
         shown += rows[start:end]
         has_steps = any(row.kind in (OutlineKind.CALL, OutlineKind.EVENT) for row in rows[start:end])
         labels = [addition.label for addition in _list_turn_additions(turn.place, data)]
@@ -431,16 +432,10 @@ def add_typing_row(rows: Sequence[OutlineRow], slot: Slot) -> tuple[Sequence[Out
     start = max(above, key=lambda index: (len(rows[index].place), -index), default=None)
     depth, end = 0, len(rows)
     if start is not None:
-        depth, end = rows[start].depth + (rows[start].place != before), _find_end(rows, start)
+        depth, end = rows[start].depth + (rows[start].place != before), find_end(rows, start)
     label = f"+ {slot.title}"
     new = OutlineRow(place=(*slot.place, label), kind=OutlineKind.GHOST, depth=depth, label=label, value=None)
     return (*rows[:end], new, *rows[end:]), new
-
-
-def _find_end(rows: Sequence[OutlineRow], start: int) -> int:
-    """Return the index after the last row inside the row at `start`."""
-    depth = rows[start].depth
-    return next((index for index in range(start + 1, len(rows)) if rows[index].depth <= depth), len(rows))
 
 
 def _make_ghost(turn: OutlineRow, label: str, *, depth: int) -> OutlineRow:

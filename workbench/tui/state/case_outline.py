@@ -144,6 +144,12 @@ class OutlineRow:
         return self.kind is OutlineKind.FREE and bool(self.place) and isinstance(self.place[-1], str)
 
 
+def find_end(rows: Sequence[OutlineRow], start: int) -> int:
+    """Return the index after the last row inside the row at `start`."""
+    depth = rows[start].depth
+    return next((index for index in range(start + 1, len(rows)) if rows[index].depth <= depth), len(rows))
+
+
 class JsonNode(NamedTuple):
     """A value of the case and its place."""
 

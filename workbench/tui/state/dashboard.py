@@ -422,10 +422,10 @@ class _Group:
         elif not target:
             yield from (("add_target", "add an agent"), ("problems_pane", "problems"))
         elif not self._total:
-            yield ("list_new_case", "new case") if self._eval_set else ("list_new_set", "new eval set")
+            yield ("new_case", "new case") if self._eval_set else ("new_set", "new eval set")
             yield from (("generate", "write scenarios"), ("tab_chat", "talk to the agent"))
         else:
-            yield from self._choose_run_keys((("list_unfold", "open"), ("list_new_case", "new case")))
+            yield from self._choose_run_keys((("list_unfold", "open"), ("new_case", "new case")))
 
     def _choose_run_keys(self, first: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """Choose the actions that run cases or follow a run. `first` are those of a group that has not run yet."""
@@ -774,9 +774,9 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
     if state.browser.is_filtered:
         yield "filter", "change the filter"
     elif state.project is not None and state.project.targets:
-        yield from (("tab_chat", "talk to the agent"), ("list_new_set", "new eval set"), ("help", "all keys"))
+        yield from (("tab_chat", "talk to the agent"), ("new_set", "new eval set"), ("help", "all keys"))
     else:
-        yield from (("list_new_set", "new eval set"), ("add_target", "add an agent"), ("help", "all keys"))
+        yield from (("new_set", "new eval set"), ("add_target", "add an agent"), ("help", "all keys"))
 
 
 _AROUND_HINTS = 3  # blanks before and after the hints of a line, which need no room here

@@ -500,6 +500,7 @@ class CaseEditor:
         self.on_drafts_changed: Callable[[], None] = lambda: None
         self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
+        self._goes_on = False  # from there to the next value to write
         self._rows: tuple[Sequence[OutlineRow], Sequence[OutlineRow]] = (
             (),
             (),
@@ -546,6 +547,8 @@ class CaseEditor:
         if self._goes_to is not None:
             self.view.select(_nearest(opened.data, spell_place(opened.data, self._goes_to)))
             self._goes_to = None
+            if self._goes_on:
+                self.view.go_on()
 
     def close(self) -> None:
         """Close the case. The text that is being typed is kept as a draft."""
@@ -638,7 +641,7 @@ class CaseEditor:
             if is_open and self.typing is not None and self.typing.slot == slot:
                 self.typing = None
         if is_open:
-            self._goes_to = edit.cursor_place
+            self._goes_to, self._goes_on = edit.cursor_place, slot is not None
         self._drafts.follow_edit(edited, edit)
         if now != edited:
             self._drafts.follow_id(edited, now)

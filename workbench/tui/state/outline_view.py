@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, Place
+from workbench.tui.state.case_outline import Input, OutlineKind, OutlineRow, Place, find_end
 from workbench.tui.state.text_layout import Line, Style, StyledText, measure_line, plural, safe, safe_line, wrap
 
 MOST_LINES = 10
@@ -102,6 +102,16 @@ class OutlineView:
         if index is not None:
             self._select(index)
         return index is not None
+
+    def go_on(self) -> None:
+        """Select what is to be written next: the first empty row inside the selected one, else the row after it."""
+        after = find_end(self.rows, self._selected)
+        for index in range(self._selected + 1, min(after + 1, len(self.rows))):
+            row = self.rows[index]
+            is_empty_text = row.value == "" and row.input in (Input.LINE, Input.TEXT)
+            if row.kind is OutlineKind.GHOST or is_empty_text:
+                self._select(index)
+                return
 
     def find_row(self, place: Place) -> int | None:
         """Return the index of the row that shows a place, or of its nearest parent with a row."""

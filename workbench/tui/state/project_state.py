@@ -539,7 +539,9 @@ def is_available(action: str, state: ProjectState) -> bool | None:
             return True
 
 
-_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate", "shrink", "why"})
+_EDITS = frozenset(
+    {"new_case", "edit", "accept", "save", "edit_text", "keep_conversation", "generate", "shrink", "why"}
+)
 _RUNS = frozenset({"run_selected", "run_fresh", "record_samples", "plan_selected", "simulate", "criteria", "branch"})
 
 
@@ -595,6 +597,8 @@ def has_use(action: str, state: ProjectState) -> bool:
 def is_shown_in_footer(action: str, state: ProjectState) -> bool:
     """True if an available action is also shown in the footer and the palette."""
     if not has_use(action, state):
+        return False
+    if action == "new_set" and state.selected_case is not None:
         return False
     if action == "toggle_watch" and not state.watch.is_active and not state.has_agents:
         row = state.browser.selected_row

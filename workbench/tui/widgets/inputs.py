@@ -207,8 +207,8 @@ class Filtering(Widget):
         if not letter.isalpha() or line.has_focus_within or event.key in self.screen.active_bindings:
             return False
         event.stop()
-        line.write(line.text + letter)
         line.open()
+        line.write(line.text + letter)
         return True
 
     def end_filter(self) -> bool:
@@ -426,11 +426,12 @@ class TypedText(TextField):
         self.update_suggestion()
 
     def on_key(self, event: events.Key) -> None:
-        """Handle some keys instead of the text area, which gets all others afterwards."""
-        if event.key == "tab" and self.suggestion:
+        """Handle some keys instead of the text area, which gets all others afterwards. Tab never leaves the field."""
+        if event.key in ("tab", "shift+tab"):
             event.stop()
             event.prevent_default()
-            self.insert(self.suggestion)
+            if event.key == "tab" and self.suggestion:
+                self.insert(self.suggestion)
         elif event.key in ("up", "down") and self.lists_choices and len(self.choices) > 1:
             event.stop()
             event.prevent_default()

@@ -475,7 +475,7 @@ class CaseList(RowList):
         if y or len(self.source) or not isinstance(self.source, _BrowserRows) or self.source.state.project is None:
             return super()._make_key(y, width)
         state = self.source.state
-        none_yet = f"none yet; {state.find_key('list_new_set')} adds one"
+        none_yet = f"none yet; {state.find_key('new_set')} adds one"
         lack = f" {state.browser.describe_no_match() if state.browser.is_filtered else none_yet}"
         return _RowKey((StyledText(lack, Style.MUTED),), "", width)
 

@@ -206,7 +206,7 @@ async def test_only_actions_that_work_on_a_row_are_offered(project: Path, open_a
         assert "delete" not in screen.text.splitlines()[-1]
 
 
-EDITING = ("edit", "accept", "list_new_case", "list_duplicate", "list_delete", "edit_text")
+EDITING = ("edit", "accept", "new_case", "list_duplicate", "list_delete", "edit_text")
 
 
 def find_offered_keys(screen: Any, keys: Iterable[str]) -> set[str]:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tui.panes.case_pane.opened import LAMP, get_data, get_pane, open_case, select_row, type_text, wait_until_idle
+from tests.tui.panes.case_pane.opened import (
+    LAMP,
+    get_data,
+    get_pane,
+    open_case,
+    select_row,
+    turn,
+    type_text,
+    wait_until_idle,
+)
 from workbench.tui.state.case_outline import OutlineKind
 from workbench.tui.widgets.inputs import TypedText
 
@@ -160,3 +171,92 @@ async def test_a_call_with_two_arguments_in_a_new_turn_takes_few_keys(open_app: 
 
         assert get_calls(screen, -1) == [{"name": "set_light", "args": {"room": "hall", "level": 3}}]
         assert pressed <= 8
+
+
+LIGHTS_AGENT = """
+def set_light(room: str, on: bool, level: int = 3) -> dict:
+    return {}
+
+def answer(prompt: str) -> dict:
+    return {"response": "Done.", "predicted_trajectory": []}
+"""
+
+
+async def test_the_tools_of_the_agent_complete_a_call_with_their_parameters_and_types(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    project = make_project(agent=LIGHTS_AGENT, home=[{"eval_id": "lights", "conversation": [turn("Light!", "Done.")]}])
+    async with open_app(project) as screen:
+        await open_case(screen, "lights")
+        await begin_call(screen, "turn 1")
+        await wait_until_idle(screen)
+        await screen.press("s", "tab")
+        await screen.until("room: string", "on: boolean", "level: integer")
+
+        await screen.press("tab", "tab", *'hall"', "tab", "tab", "tab", "enter")  # `level` has a default
+        await wait_until_idle(screen)
+
+        assert get_calls(screen, 0) == [{"name": "set_light", "args": {"room": "hall", "on": True}}]
+
+
+async def test_tab_never_leaves_the_field_of_a_value(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin_call(screen, "turn 2")
+        await wait_until_idle(screen)
+        await screen.press(*"xyz", "tab", "shift+tab", "tab", "D", "t")
+
+        field = screen.app.screen.query_one(TypedText)
+        assert (screen.app.focused, field.text) == (field, "xyzDt")
+
+
+async def test_a_case_of_two_turns_with_a_call_each_needs_14_keys_beside_its_text(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    project = make_project(home=[{"eval_id": "old", "conversation": [turn("Hi", "Hello")]}])
+    pressed: list[str] = []
+    async with open_app(project) as screen:
+        await screen.until("old")
+
+        async def press(key: str, *shown: str, text: str = "") -> None:
+            pressed.append(key)
+            await screen.press(key)
+            await screen.until(*shown)
+            await screen.press(*("space" if letter == " " else letter for letter in text))
+            await screen.pilot.pause(0.3)
+
+        call = 'set_light(room="hall", on=true)'
+        await screen.press("j")
+        await press("N", "Id of the new case", text="night")
+        await press("enter", "⏎ apply", text="Light!")
+        for number in (1, 2):
+            await press("enter", f"turn {number}")
+            await press("enter", "⏎ apply", text=call)
+            await press("enter", "set_light")
+            await press("enter", "⏎ apply", text="Done.")
+            await press("enter", "+ turn")
+            if number == 1:
+                await press("enter", "⏎ apply", text="Again!")
+        await press("ctrl+s")
+
+        await wait_until_idle(screen)
+        saved = json.loads((project / "home.evalset.json").read_text(encoding="utf-8"))
+        turns = next(case for case in saved["eval_cases"] if case["eval_id"] == "night")["conversation"]
+        shown = [
+            (each["user_content"]["parts"][0]["text"], each["final_response"]["parts"][0]["text"]) for each in turns
+        ]
+        assert shown == [("Light!", "Done."), ("Again!", "Done.")]
+        assert all(each["intermediate_data"]["tool_uses"] for each in turns)
+    assert len(pressed) <= 14
+
+
+async def test_deleting_a_row_says_how_to_undo_it(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await select_row(screen, "turn 2")
+        await screen.press("D")
+        await screen.until("deleted turn 2; u undoes it")
+
+        await screen.press("u")
+        await wait_until_idle(screen)
+        assert get_data(screen) == LAMP
