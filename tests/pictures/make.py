@@ -154,7 +154,8 @@ _LONGEST = 30.0  # seconds to wait for the end of a scene
 class Scene:
     """Keys to press, the text that the screen must then show, and for how many seconds it is shown.
 
-    `words` are the caption, `shown` the key in it. A scene that `mends` saves a change of the agent as an editor does.
+    `words` are the caption, `shown` the key in it. `text` is typed after the keys. A scene that `mends` saves a change
+    of the agent as an editor does.
     """
 
     words: str
@@ -163,6 +164,7 @@ class Scene:
     seconds: float
     shown: str = ""
     mends: bool = False
+    text: str = ""
 
 
 STORY = (
@@ -180,6 +182,22 @@ STORY = (
     Scene("apply and save: the watch runs the case", ("enter", "ctrl+s"), "1/1", 2.5, "ctrl+s"),
     Scene("its steps", ("3",), "3 steps", 3, "3"),
 )
+
+
+FIRST_CASE = (
+    Scene("a case of two turns: written, run, accepted", (), "15 not run", 2),
+    Scene("a new case and its id", ("N",), "off_and_on", 0.8, "N", text="off_and_on"),
+    Scene("the first prompt", ("enter",), "Turn off device_2 in the Bedroom.", 0.8, "⏎", text="Turn off device_2 in the Bedroom."),
+    Scene("apply: the cursor is on what comes next", ("enter",), "+ call", 1.2, "⏎"),
+    Scene("a call: tab completes the agent's tools", ("enter",), "set_dev", 0.8, "⏎", text="set_dev"),
+    Scene("a call: its parameters and known values", ("tab",) * 8, '"OFF")', 1.5, "tab"),
+    Scene("apply; the response is left to the run", ("enter",), "call  set_device_info", 1.2, "⏎"),
+    Scene("the second turn", ("down", "enter"), "Turn on device_2 in the Bedroom.", 0.8, "⏎", text="Turn on device_2 in the Bedroom."),
+    Scene("apply, save and run", ("enter", "r"), "finished", 2.5, "r"),
+    Scene("what the agent did and the case does not expect", ("2",), "difference 1 of 3", 3, "2"),
+    Scene("accept it: 12 keys beside the text and its completion", ("A", "y"), "✓ off_and_on", 3, "A y"),
+)
+"""Its last caption counts the keys beside the text; tab completes text."""
 
 
 async def record(story: Sequence[Scene], file: Path, *, poster: int) -> None:
@@ -214,7 +232,7 @@ class _Camera:
         """Play a scene; return the number of its last frame."""
         if scene.mends:
             _mend(self._samples)
-        for key in scene.keys:
+        for key in (*scene.keys, *("space" if letter == " " else letter for letter in scene.text)):
             await self._pilot.press(key)
             self._shoot(scene)
         deadline = asyncio.get_running_loop().time() + _LONGEST
@@ -250,3 +268,4 @@ if __name__ == "__main__":
     PICTURES.mkdir(parents=True, exist_ok=True)
     asyncio.run(make(ALL, PICTURES))
     asyncio.run(record(STORY, PICTURES / "recording.svg", poster=2))
+    asyncio.run(record(FIRST_CASE, PICTURES / "first-case.svg", poster=9))

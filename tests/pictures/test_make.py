@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.pictures.animation import Frame, Run, animate
-from tests.pictures.make import PICTURES, STORY, record
+from tests.pictures.make import FIRST_CASE, PICTURES, STORY, Scene, record
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -61,10 +62,17 @@ async def test_the_script_records_the_begin_of_the_story(tmp_path: Path, monkeyp
     assert str(tmp_path) not in svg
 
 
-def test_the_recording_of_the_readme_is_small_and_needs_nothing_else() -> None:
-    svg = (PICTURES / "recording.svg").read_text(encoding="utf-8")
+def test_a_first_case_of_two_turns_is_written_run_and_accepted_with_the_keys_that_the_caption_counts() -> None:
+    keys = [key for scene in FIRST_CASE for key in scene.keys if key != "tab"]
+
+    assert f": {len(keys)} keys beside the text" in FIRST_CASE[-1].words
+
+
+@pytest.mark.parametrize(("name", "story"), [("recording", STORY), ("first-case", FIRST_CASE)])
+def test_a_recording_is_small_and_needs_nothing_else(name: str, story: Sequence[Scene]) -> None:
+    svg = (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
 
     assert len(svg.encode()) < 300_000
     assert not re.search(r"<script|@font-face|href|url\(|https?://(?!www\.w3\.org)", svg)
     texts = {"".join(text.itertext()).split("  ")[-1] for text in ET.fromstring(svg).iter(f"{NAMESPACE}text")}
-    assert {scene.words for scene in STORY} <= texts
+    assert {scene.words for scene in story} <= texts

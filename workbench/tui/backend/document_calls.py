@@ -251,7 +251,7 @@ _MOST_SEARCHED = 2_000  # cases
 
 def find_known_calls(workspace: Workspace, own: Sequence[str], others: Sequence[str]) -> KnownCalls:
     """Collect the calls and declared tools of these sets as far as they can be read, first of the agent's own sets."""
-    known = KnownCalls()
+    known = KnownCalls(others=KnownCalls())
     left = _MOST_SEARCHED
     for eval_set in (*own, *others):
         if not left:
@@ -260,12 +260,11 @@ def find_known_calls(workspace: Workspace, own: Sequence[str], others: Sequence[
             document = workspace.documents.document(eval_set)
         except (StoreError, IsDataset):
             continue
+        found = known if eval_set in own else known.others or known
         for index in range(min(len(document), left)):
             with contextlib.suppress(StoreError):
-                known.add_data(document.raw_case(index))
+                found.add_data(document.raw_case(index))
         left -= min(len(document), left)
-        if eval_set in own:
-            known.mark_own()
     return known
 
 

@@ -630,7 +630,6 @@ class CasePane(OutlinePane):
         except (PlanError, StoreError):
             return  # a run of the case says why
         known.add_data([tool for agent in agents for tool in agent.tools])
-        known.own |= {tool["name"] for agent in agents for tool in agent.tools if "name" in tool}
         self._complete_by(known)
 
     def _complete_by(self, known: KnownCalls) -> None:

@@ -303,8 +303,8 @@ _BEGINNINGS = {"string": ('"',), "array": ("[",), "object": ("{",), "boolean": (
 class KnownCalls:
     """Names of tools, their arguments, and the values seen, each with how often it was seen.
 
-    `own` are the tools of the agent under test, which come first. `types` are the types of declared parameters, and
-    `optional` those that a call may leave out.
+    `types` are the types of declared parameters, `optional` those that a call may leave out. `others` are the calls of
+    other agents, which may have tools of the same names: they come last.
     """
 
     tools: Counter[str] = field(default_factory=Counter)
@@ -312,7 +312,7 @@ class KnownCalls:
     values: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     types: dict[tuple[str, str], str] = field(default_factory=dict)
     optional: set[tuple[str, str]] = field(default_factory=set)
-    own: set[str] = field(default_factory=set)
+    others: KnownCalls | None = None
 
     def add_call(self, name: str, arguments: Mapping[str, Any]) -> None:
         self.tools[name] += 1
@@ -353,10 +353,6 @@ class KnownCalls:
                 if isinstance(each.get("type"), str):
                     self.types[name, key] = each["type"].lower()
 
-    def mark_own(self) -> None:
-        """Take all tools added so far for those of the agent under test."""
-        self.own |= set(self.tools)
-
     def _add_value(self, name: str, key: str, value: Any, *, seen: int) -> None:
         text = _format_value(value)
         if len(text) <= _LONGEST_VALUE:
@@ -381,13 +377,16 @@ def list_completions(text: str, known: KnownCalls) -> list[Completion]:
     """Return what may follow an unfinished call, the most likely first; empty if nothing is known."""
     name = _OPEN_NAME.fullmatch(text)
     if name is not None:
-        tools = _rank(known.tools, name[1]) if name[1] or not text else []
-        tools.sort(key=lambda tool: tool not in known.own)
+        foreign = _rank(known.others.tools, name[1]) if known.others is not None else []
+        tools = [*_rank(known.tools, name[1]), *(tool for tool in foreign if tool not in known.tools)]
+        if not name[1] and text:  # only spaces
+            tools = []
         return [Completion(tool, f"{tool[len(name[1]) :]}(") for tool in tools]
     opened = _OPEN_CALL.match(text)
     if opened is None:
         return []
     tool, (done, last) = opened[1], _split_arguments(text[opened.end() :])
+    known = known if tool in known.tools else known.others or known
     value = _OPEN_VALUE.fullmatch(last)
     if value is not None:
         return _complete_value(known, tool, value[1].strip("\"'"), value[3], done)
