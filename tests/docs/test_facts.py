@@ -19,7 +19,7 @@ from workbench.model.criteria import read_config
 from workbench.model.facts import Fact
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.model.run_events import QuotaWait
-from workbench.report.turn_diff import DifferenceKind
+from workbench.model.turn_diff import DifferenceKind
 from workbench.store.settings import KIND_TABLES, Settings, TargetSettings, load_settings
 from workbench.tui.keys import check_keys
 from workbench.tui.themes import theme_folders

@@ -25,7 +25,7 @@ from workbench.engine.trace_sessions import (
     read_otlp_steps,
 )
 from workbench.model.trace import ResponseEvent, get_trajectory, iterate_events
-from workbench.report.turn_diff import list_messages
+from workbench.model.turn_diff import list_messages
 from workbench.store.datasets.adk_sessions import SourceSession, read_adk_session
 
 Answers = list[tuple[str, list[tuple[str, Any]], str | None]]

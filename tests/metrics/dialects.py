@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.metrics.case_view import CaseView, JudgedCase
-from workbench.metrics.dialects import compare_dialects
+from workbench.metrics.dialects import CaseDialects, compare_dialects
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
-from workbench.report.dialect_report import CaseDialects
 
 Calls = list[tuple[str, dict[str, Any] | None]]
 

@@ -15,11 +15,11 @@ from workbench.metrics.dialects import (
     DUPLICATES,
     PYTHON_EQUALITY,
     WHOLE_CONVERSATION,
+    DialectComparison,
     compare_dialects,
 )
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, TurnResult
-from workbench.report.dialect_report import DialectComparison
 
 
 def collect_scores(comparisons: tuple[DialectComparison, ...]) -> dict[str, float | None]:

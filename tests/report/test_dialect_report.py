@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.metrics.dialects import compare_turns, make_calls, make_invocation
 from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import (
+    CaseDialects,
     compare_dialects,
 )
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, TurnResult
-from workbench.report.dialect_report import POLICIES, CaseDialects
+from workbench.report.dialect_report import POLICIES
 
 
 def test_too_many_calls_are_not_compared() -> None:

@@ -22,9 +22,9 @@ from workbench.model.evalset import Invocation
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, InvocationScore, ModelSpending
 from workbench.model.text import neutralise, one_line, redact
+from workbench.model.turn_diff import format_calls
 from workbench.report.run_report import SYMBOLS, ReportedCase, RunReport, StreamedRun, duration_text, samples_text
 from workbench.report.text_report import TableStyle, VerdictTable, cell_length, quota_wait_text, spending_text
-from workbench.report.turn_diff import format_calls
 
 # Results as they arrive on standard output, and as a document in a file.
 

@@ -21,8 +21,7 @@ from workbench.model.evalset import EvalCase, IntermediateData, Invocation, Invo
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, TurnResult
 from workbench.model.text import pluralise
-from workbench.report.text_report import could_judge, find_subjects
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     Difference,
     DifferenceKind,
     Path,
@@ -33,6 +32,7 @@ from workbench.report.turn_diff import (
     have_known_calls,
     list_responses,
 )
+from workbench.report.text_report import could_judge, find_subjects
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument

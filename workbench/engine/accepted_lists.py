@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.model.evalset import Invocation, InvocationEvents
 from workbench.model.trace import ToolCall
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     AgentMessage,
     Difference,
     DifferenceKind,

@@ -40,7 +40,7 @@ from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import REDACTED
 from workbench.model.trace import Span, SpanKind, get_trajectory
-from workbench.report.turn_diff import list_messages, list_responses
+from workbench.model.turn_diff import list_messages, list_responses
 from workbench.simulation.replayed_models import CaseModels
 from workbench.simulation.simulated_tools import CaseTools, RecordedCall, ToolRecording
 from workbench.store.errors import StoreError

@@ -14,7 +14,7 @@ from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.identity import format_case_name
 from workbench.model.text import pluralise
 from workbench.model.trace import ToolCall, dump_trajectory, get_trajectory
-from workbench.report.turn_diff import list_messages, list_responses
+from workbench.model.turn_diff import list_messages, list_responses
 from workbench.store.datasets.dataset_files import (
     encode_rows,
     find_json_losses,

@@ -35,8 +35,8 @@ from workbench.model.results import (
 )
 from workbench.model.run_events import RunSummary
 from workbench.model.target import AgentKind
+from workbench.model.turn_diff import DifferenceKind
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.turn_diff import DifferenceKind
 from workbench.simulation.users import KEYS as USER_OPTIONS
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
 from workbench.store.json.json_path import ADK_TYPES, AdkType

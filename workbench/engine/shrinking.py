@@ -34,9 +34,7 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import mask_named_secrets, shorten, suggest_name
-from workbench.report.run_report import ReportedCase, has_upper_limit
-from workbench.report.text_report import find_subjects
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     Difference,
     DifferenceKind,
     compare_turn,
@@ -44,6 +42,8 @@ from workbench.report.turn_diff import (
     list_responses,
     match_responses,
 )
+from workbench.report.run_report import ReportedCase, has_upper_limit
+from workbench.report.text_report import find_subjects
 from workbench.store.json.json_path import find_key
 
 # The failure: which criteria fail, and by which kinds of differences.

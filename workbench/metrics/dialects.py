@@ -31,7 +31,6 @@ from workbench.metrics.trajectory import (
     unordered_match,
 )
 from workbench.model.results import Score
-from workbench.report.dialect_report import CaseDialects, DialectComparison, DialectReading
 
 DUPLICATES = "a call occurs more often on one side: matched one for one it counts once, by membership each time"
 ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK treats them as different"
@@ -39,6 +38,40 @@ PYTHON_EQUALITY = "true and 1 are equal for ADK and agentevals, which compare as
 WHOLE_CONVERSATION = "agentevals scores the turns as one trajectory, the others average them"
 
 _PAIRS_AT_MOST = 1_000_000  # actual times expected calls of a case: more take seconds in the worst case
+
+
+class DialectReading(NamedTuple):
+    """The score of one rule of one dialect. `variant` separates readings of the same rule."""
+
+    dialect: str
+    rule: str
+    score: Score
+    variant: str = ""
+
+
+class DialectComparison(NamedTuple):
+    """Rules of several dialects that measure the same. `causes` say why they disagree; empty if they agree."""
+
+    question: str
+    readings: tuple[DialectReading, ...]
+    causes: tuple[str, ...] = ()
+
+
+class CaseDialects(NamedTuple):
+    """The comparisons of each turn and of the whole case; a turn without two trajectories has none.
+
+    `reason` is set if there are none at all.
+    """
+
+    turns: tuple[tuple[DialectComparison, ...], ...] = ()
+    whole_case: tuple[DialectComparison, ...] = ()
+    reason: str = ""
+
+    @property
+    def disagreements(self) -> int:
+        """The number of comparisons that disagree, over the turns and the whole case."""
+        return sum(bool(each.causes) for comparisons in (*self.turns, self.whole_case) for each in comparisons)
+
 
 _ScoreTurn = Callable[[Turn], Score]
 

@@ -41,7 +41,7 @@ from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Option
 from workbench.model.criteria import Criterion
 from workbench.model.results import MetricResult, Score
 from workbench.model.trace import ToolCall, Trajectory
-from workbench.report.turn_diff import Difference, DifferenceKind, TurnComparison
+from workbench.model.turn_diff import Difference, DifferenceKind, TurnComparison
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.model.identity import CaseInSet, format_case_name
-from workbench.model.results import Score
 from workbench.model.text import neutralise, pluralise
 from workbench.report.run_report import name_repeat
+
+if TYPE_CHECKING:
+    from workbench.metrics.dialects import CaseDialects, DialectComparison, DialectReading
 
 
 class Policy(NamedTuple):
@@ -44,39 +46,6 @@ POLICIES = (
         turns="all turns are one trajectory; strict compares message by message, here turn by turn",
     ),
 )
-
-
-class DialectReading(NamedTuple):
-    """The score of one rule of one dialect. `variant` separates readings of the same rule."""
-
-    dialect: str
-    rule: str
-    score: Score
-    variant: str = ""
-
-
-class DialectComparison(NamedTuple):
-    """Rules of several dialects that measure the same. `causes` say why they disagree; empty if they agree."""
-
-    question: str
-    readings: tuple[DialectReading, ...]
-    causes: tuple[str, ...] = ()
-
-
-class CaseDialects(NamedTuple):
-    """The comparisons of each turn and of the whole case; a turn without two trajectories has none.
-
-    `reason` is set if there are none at all.
-    """
-
-    turns: tuple[tuple[DialectComparison, ...], ...] = ()
-    whole_case: tuple[DialectComparison, ...] = ()
-    reason: str = ""
-
-    @property
-    def disagreements(self) -> int:
-        """The number of comparisons that disagree, over the turns and the whole case."""
-        return sum(bool(each.causes) for comparisons in (*self.turns, self.whole_case) for each in comparisons)
 
 
 # As a table.

@@ -40,6 +40,7 @@ from workbench.model.text import (
     redact,
     redacted_line,
 )
+from workbench.model.turn_diff import Difference, find_name
 from workbench.report.run_report import (
     NOT_GOOD,
     QUARANTINE_SYMBOL,
@@ -63,7 +64,6 @@ from workbench.report.run_report import (
     unsure_text,
 )
 from workbench.report.text_report import explain, explain_at_length, explain_in_one_line, spending_line
-from workbench.report.turn_diff import Difference, find_name
 
 if TYPE_CHECKING:
     from workbench.store.history.history_queries import StoredRun

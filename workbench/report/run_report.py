@@ -38,7 +38,7 @@ from workbench.model.results import (
 from workbench.model.run_events import RunSummary
 from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, redacted_line, score_text
 from workbench.model.trace import get_trajectory
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     Difference,
     PassageChange,
     compare_words,

@@ -37,6 +37,15 @@ from workbench.model.text import (
     shorten,
 )
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
+from workbench.model.turn_diff import (
+    Difference,
+    DifferenceKind,
+    Path,
+    align,
+    find_moves,
+    find_name,
+    find_value_differences,
+)
 from workbench.report.run_report import (
     NOT_GOOD,
     CaseOutcome,
@@ -61,15 +70,6 @@ from workbench.report.run_report import (
     total_line,
 )
 from workbench.report.significance import format_interval, wilson_interval
-from workbench.report.turn_diff import (
-    Difference,
-    DifferenceKind,
-    Path,
-    align,
-    find_moves,
-    find_name,
-    find_value_differences,
-)
 
 # Explanations why a case did not pass, for the verdict table, JUnit and Markdown.
 

@@ -24,6 +24,7 @@ from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_
 from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import neutralise, pluralise, redact, score_text
+from workbench.model.turn_diff import format_calls
 from workbench.report.report_formats import cell_text
 from workbench.report.run_report import (
     SYMBOLS,
@@ -44,7 +45,6 @@ from workbench.report.text_report import (
     row_name,
     width_of_names,
 )
-from workbench.report.turn_diff import format_calls
 from workbench.store.errors import StoreError, os_errors
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config

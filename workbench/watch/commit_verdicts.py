@@ -29,9 +29,9 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import ModelMode, Target
+from workbench.model.turn_diff import DifferenceKind
 from workbench.report.bisect_report import Commit, CommitOutcome, Sample, SampleSource, Used
 from workbench.report.run_report import ReportedCase
-from workbench.report.turn_diff import DifferenceKind
 from workbench.simulation.replayed_models import hash_calls
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History

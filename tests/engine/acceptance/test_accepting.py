@@ -20,7 +20,7 @@ from workbench.engine.acceptance import (
 )
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
-from workbench.report.turn_diff import DifferenceKind
+from workbench.model.turn_diff import DifferenceKind
 
 LOOK = ("look", {"room": "Bedroom"})
 SET = ("set_device", {"id": "lamp", "status": "OFF", "deep": {"level": 1, "x": 1}})

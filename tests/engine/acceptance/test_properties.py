@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.acceptance.strategies import FORMS, VALUES, make_document, make_execution, sides
 from workbench.engine.acceptance import Hunk, accept, find_hunks
-from workbench.report.turn_diff import DifferenceKind, find_differences, find_state_differences, list_messages
+from workbench.model.turn_diff import DifferenceKind, find_differences, find_state_differences, list_messages
 
 STATES = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 MORE = settings(max_examples=100, deadline=None)

@@ -16,9 +16,9 @@ from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import RunSummary
+from workbench.model.turn_diff import compare_turn
 from workbench.report.report_formats import WRITERS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.turn_diff import compare_turn
 from workbench.store.evalsets.recovery import recovery_folder
 from workbench.store.history.history import History
 from workbench.store.model_answers import ReplyStore

@@ -13,7 +13,7 @@ from workbench.metrics.evaluate import judge_case
 from workbench.metrics.registry import prepare
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, decide_case_status
-from workbench.report.turn_diff import DifferenceKind, find_differences
+from workbench.model.turn_diff import DifferenceKind, find_differences
 
 NO_ARGUMENTS = "the spans of the agent's tool calls have no arguments"
 REASON = "no span arrived within 2 s of the answer"

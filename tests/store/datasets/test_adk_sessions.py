@@ -22,7 +22,7 @@ from tests.store.datasets.adk_stores import (
     write_store,
 )
 from workbench.model.trace import get_trajectory
-from workbench.report.turn_diff import list_messages
+from workbench.model.turn_diff import list_messages
 from workbench.store.datasets.adk_sessions import (
     NO_USER_MESSAGE,
     SourceSession,

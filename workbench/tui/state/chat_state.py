@@ -16,8 +16,8 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, 
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.text import format_duration, mask_named_secrets, redact
 from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
+from workbench.model.turn_diff import make_side
 from workbench.report.text_report import failure_texts
-from workbench.report.turn_diff import make_side
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import find_free_name
 from workbench.tui.state.editor_state import Invalid, TextForm, read

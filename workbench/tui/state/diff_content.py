@@ -13,9 +13,7 @@ from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import redact, score_text
 from workbench.model.trace import ToolCall, find_simulators, get_trajectory
-from workbench.report.run_report import samples_text
-from workbench.report.text_report import describe_metric, failure_texts
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     AgentMessage,
     Difference,
     DifferenceKind,
@@ -27,6 +25,8 @@ from workbench.report.turn_diff import (
     find_state_differences,
     make_side,
 )
+from workbench.report.run_report import samples_text
+from workbench.report.text_report import describe_metric, failure_texts
 from workbench.tui.state.case_scores import format_score
 from workbench.tui.state.case_status import get_metric_badge
 from workbench.tui.state.diff_lines import (

@@ -22,9 +22,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import compare_with_threshold, mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import get_trajectory
-from workbench.report.run_report import has_upper_limit
-from workbench.report.text_report import find_subjects
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     Difference,
     DifferenceKind,
     Passage,
@@ -33,6 +31,8 @@ from workbench.report.turn_diff import (
     compare_words,
     list_messages,
 )
+from workbench.report.run_report import has_upper_limit
+from workbench.report.text_report import find_subjects
 from workbench.tui.state.text_layout import (
     BLANK,
     MOST_CHARACTERS,

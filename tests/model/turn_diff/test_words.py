@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.report.turn_diff import Passage, PassageChange, compare_words
+from workbench.model.turn_diff import Passage, PassageChange, compare_words
 
 TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size=20)
 

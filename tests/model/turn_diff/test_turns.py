@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.model.evalset import Invocation
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     AgentMessage,
     DifferenceKind,
     compare_turn,

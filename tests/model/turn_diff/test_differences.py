@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.model.evalset import Invocation
 from workbench.model.trace import ToolCall
-from workbench.report.text_report import describe_difference
-from workbench.report.turn_diff import (
+from workbench.model.turn_diff import (
     Difference,
     DifferenceKind,
     align,
@@ -20,6 +19,7 @@ from workbench.report.turn_diff import (
     find_differences,
     find_state_differences,
 )
+from workbench.report.text_report import describe_difference
 
 CALLS = st.lists(
     st.builds(
