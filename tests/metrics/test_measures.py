@@ -144,9 +144,15 @@ async def test_differences_are_listed_by_key(config: Any, judge: Any) -> None:
     assert results[STATE_MATCH].hint == "The state has keys that are not expected: d."
 
 
-@pytest.mark.parametrize("state", [None, {}])
-async def test_a_case_that_expects_no_state_is_undefined(*, state: Any, config: Any, judge: Any) -> None:
-    results = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case(state), final_state={"a": 1})
+async def test_an_empty_expected_state_expects_no_key(config: Any, judge: Any) -> None:
+    for state, score in (({}, 1.0), ({"a": 1}, 0.0)):
+        results = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case({}), final_state=state)
+
+        assert results[STATE_MATCH].score == score
+
+
+async def test_a_case_that_expects_no_state_is_undefined(config: Any, judge: Any) -> None:
+    results = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case(None), final_state={"a": 1})
 
     assert results[STATE_MATCH].status is MetricStatus.UNDEFINED
     assert results[STATE_MATCH].reason == "the case expects no final_session_state"

@@ -65,6 +65,7 @@ def test_json_has_the_documented_shape(make_report: MakeReport, every_status: li
         {
             "turn": 0, "kind": "argument_changed", "tool": "set_device", "expected_call": 0, "actual_call": 0,
             "path": ["device_id"], "expected": "device_2", "actual": "device_3",
+            "cost_points_in": ["tool_trajectory_avg_score"],
         }
     ]  # fmt: skip
     assert case["turns"][0]["trajectory"] == [

@@ -32,7 +32,7 @@ from workbench.model.turn_diff import (
     have_known_calls,
     list_responses,
 )
-from workbench.report.text_report import could_judge, find_subjects
+from workbench.report.explanation import could_judge, find_subjects
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -123,7 +123,7 @@ def find_state_hunks(case: EvalCase, execution: Execution, metrics: Sequence[Met
     """Find the differences from the expected final state. `metrics` as for `find_hunks`."""
     expected, actual = case.final_session_state, execution.final_state
     found: Sequence[Difference] = ()
-    if expected and actual is not None:
+    if expected is not None and actual is not None:
         found = find_state_differences(expected, actual)
     elif expected is None and actual and any(find_subjects(metric.name) == ("state",) for metric in metrics):
         found = find_unexpected_state(actual)
@@ -269,6 +269,8 @@ def _accept_state(document: EvalSetDocument, index: int, hunk: Hunk, actual: Exe
     for step in path:
         if isinstance(given, dict) and step not in given:
             document.remove_value(("final_session_state", *path), case=index)
+            if not document.case(index).final_session_state and actual.final_state:  # {} would expect an empty state
+                document.remove_value(("final_session_state",), case=index)
             return
         given = given[step]
     document.set_value(("final_session_state", *path), given, case=index)

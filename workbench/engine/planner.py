@@ -428,9 +428,9 @@ class Planner:
         file = None
         if config is None:
             judged = path if expected is None else expected
-            is_local = isinstance(judged, Path) and not is_pipe(judged)
-            found = find_criteria_file(judged, None, root=self._project.root) if is_local else None
-            file = options.config or found
+            file = options.config
+            if file is None and isinstance(judged, Path) and not is_pipe(judged):
+                file = find_criteria_file(judged, None, root=self._project.root)
             config = self.read_config(file)
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are imported from the project of the criteria that name them.

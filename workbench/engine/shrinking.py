@@ -42,8 +42,8 @@ from workbench.model.turn_diff import (
     list_responses,
     match_responses,
 )
+from workbench.report.explanation import find_subjects
 from workbench.report.run_report import ReportedCase, has_upper_limit
-from workbench.report.text_report import find_subjects
 from workbench.store.json.json_path import find_key
 
 # The failure: which criteria fail, and by which kinds of differences.

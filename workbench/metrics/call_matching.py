@@ -23,6 +23,7 @@ from workbench.metrics.case_view import (
     is_subsequence,
 )
 from workbench.metrics.metric_types import Options, TurnJudge, describe, is_number
+from workbench.model.evalset import Invocation
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.model.results import Score
 from workbench.model.text import suggest_name
@@ -42,13 +43,18 @@ def declared_arguments(turns: Iterable[Turn]) -> Mapping[str, Set[str]]:
     """Return the arguments of each declared tool as dotted paths. Tools without a declaration are missing."""
     declared: dict[str, set[str]] = {}
     for turn in turns:
-        details = (turn.actual.app_details or {}) if turn.actual is not None else {}
-        agents = details.get("agent_details") or details.get("agentDetails")
-        for agent in agents.values() if isinstance(agents, Mapping) else ():
-            tools = agent.get("tool_declarations") or agent.get("toolDeclarations") if isinstance(agent, dict) else None
-            for name, schema in _iter_declarations(tools):
-                declared.setdefault(name, set()).update(_iter_paths(schema))
+        for name, schema in iterate_declarations(turn.actual):
+            declared.setdefault(name, set()).update(_iter_paths(schema))
     return declared
+
+
+def iterate_declarations(invocation: Invocation | None) -> Iterator[tuple[str, Any]]:
+    """Yield names and parameters of the tools that all agents of an actual invocation declared to their models."""
+    details = (invocation.app_details or {}) if invocation is not None else {}
+    agents = details.get("agent_details") or details.get("agentDetails")
+    for agent in agents.values() if isinstance(agents, Mapping) else ():
+        tools = agent.get("tool_declarations") or agent.get("toolDeclarations") if isinstance(agent, dict) else None
+        yield from _iter_declarations(tools)
 
 
 def _iter_declarations(tools: Any) -> Iterator[tuple[str, Any]]:
@@ -651,17 +657,27 @@ def read_rules(options: Options, *, ignore_args: bool, form: Form = canonical) -
 
 
 def make_call_judge(
-    name: str, score: Callable[[Turn], Score], rules: ArgumentRules | None, *, details: Mapping[str, Any]
+    options: Options, score: Callable[[Turn], Score], rules: ArgumentRules | None, *, details: Mapping[str, Any]
 ) -> TurnJudge:
-    """Make a judge that compares the calls of turns. If there are `rules`, they are checked with each case."""
+    """Make a judge that compares the calls of turns, without those that the option `ignore_tools` names.
+
+    If there are `rules`, they are checked with each case.
+    """
+    name, ignored = options.metric, options.names("ignore_tools")
+    details = {**details, **options.collect("ignore_args", "args_match", "ignore_tools")}
+
+    def score_some(turn: Turn) -> Score:
+        return score(turn.without_tools(ignored))
+
+    score_turn = score_some if ignored else score
     if rules is None:
-        return TurnJudge(name=name, score=score, details=details)
+        return TurnJudge(name=name, score=score_turn, details=details)
 
     def check(view: CaseView) -> str | None:
         calls = [call for turn in view.turns for call in (*(turn.predicted or ()), *(turn.reference or ()))]
         return "; ".join(rules.find_unmatched(calls, declared_arguments(view.turns))) or None
 
-    return TurnJudge(name=name, score=score, details=details, check=check, may_take_long=rules.has_patterns)
+    return TurnJudge(name=name, score=score_turn, details=details, check=check, may_take_long=rules.has_patterns)
 
 
 def _check_pair_count(predicted: Trajectory, reference: Trajectory) -> None:

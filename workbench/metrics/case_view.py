@@ -6,7 +6,8 @@ import marshal
 import math
 import operator
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -226,6 +227,15 @@ class Turn:
         turn = cls(expected=None, result=None, is_row=False)
         turn._predicted, turn.reference = predicted, reference
         return turn
+
+    def without_tools(self, names: Collection[str]) -> Turn:
+        """Return the turn without the calls of these tools on both sides."""
+        other = copy(self)
+        for side in ("_predicted", "reference"):
+            calls = getattr(self, side)
+            setattr(other, side, None if calls is None else [call for call in calls if call.name not in names])
+        other._predicted_keys = other._reference_keys = other._shared = None
+        return other
 
     @property
     def actual(self) -> Invocation | None:

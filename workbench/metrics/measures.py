@@ -197,16 +197,20 @@ def find_state_differences(
 
 
 def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
-    """Return 1 if the state is as expected, else 0. Undefined if the case expects no state, or did not end."""
+    """Return 1 if the state is as expected, else 0. Undefined if the case expects no state, or did not end.
+
+    An empty object expects an empty state, in both modes.
+    """
     case, execution = view.subject.case, view.subject.execution
-    if case is None or not case.final_session_state:
+    if case is None or case.final_session_state is None:
         return CaseScore(Score.undefined("the case expects no final_session_state"))
     if execution.failure is not None:
         return CaseScore(Score.undefined("the session did not end"))
     if execution.final_state is None and view.subject.recorded:
         return CaseScore(Score.undefined("the recorded session has no final state"))
     actual = _drop_keys(execution.final_state or {}, ignored)
-    differences = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
+    is_exact = exact or not case.final_session_state
+    differences = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=is_exact)
     if not differences:
         return CaseScore(Score(1.0))
     return CaseScore(Score(0.0, hint=_explain_state(execution.final_state, differences)), {"differences": differences})
@@ -241,7 +245,7 @@ STATE_METRICS = (
             when="The outcome matters: orders, bookings, settings.",
             fits_scenarios=True,
             options={
-                "match": "subset (default): the expected keys with equal values; exact: and no others",
+                "match": "subset (default): the expected keys with equal values (none for {}); exact: and no others",
                 "ignore": "a key, or a list of keys, to ignore",
             },
             choices={"match": ("subset", "exact")},

@@ -40,8 +40,8 @@ from workbench.metrics.case_view import Turn, canonical
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
 from workbench.model.criteria import Criterion
 from workbench.model.results import MetricResult, Score
-from workbench.model.trace import ToolCall, Trajectory
-from workbench.model.turn_diff import Difference, DifferenceKind, TurnComparison
+from workbench.model.trace import FRAMEWORK_CALLS, ToolCall, Trajectory
+from workbench.model.turn_diff import Difference, DifferenceKind, TurnComparison, find_value_differences
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
@@ -92,11 +92,45 @@ def _score_match(
     return Score(0.0, hint=hint) if hint else _ZERO
 
 
-def _explain_adk_mismatch(turn: Turn, match: Match) -> str | None:
-    """Explain why calls that look equal did not match, if absent arguments are the reason."""
-    if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
-        return _ABSENT_ARGUMENTS if match(EmptyForAbsent(), turn) else _explain_only_names(turn, match)
+def _explain_adk_mismatch(pairing: Pairing, turn: Turn, match: Match) -> str | None:
+    """Explain why calls that look equal did not match, or name the option under which the calls match."""
+    if isinstance(pairing, PythonEquality) and any(
+        not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))
+    ):
+        if match(EmptyForAbsent(), turn):
+            return _ABSENT_ARGUMENTS
+        if only_names := _explain_only_names(turn, match):
+            return only_names
+    return None if isinstance(pairing, RuledArguments) else _suggest_option(pairing, turn, match)
+
+
+def _suggest_option(pairing: Pairing, turn: Turn, match: Match) -> str | None:
+    expected = {call.name for call in turn.reference or ()}
+    made = dict.fromkeys(call.name for call in turn.predicted or () if call.name in FRAMEWORK_CALLS - expected)
+    if made and match(pairing, turn.without_tools(made)):
+        return (
+            f"Only calls that the framework itself makes were not expected: ignore_tools leaves out {', '.join(made)}."
+        )
+    if _in_order(pairing, turn):
+        return "All expected calls were made in their order, and others: match_type IN_ORDER allows that."
+    if superset_match(pairing, turn):
+        others = ", and others" if len(turn.predicted or ()) > len(turn.reference or ()) else ""
+        return f"All expected calls were made, in another order{others}: match_type ANY_ORDER allows that."
+    if strict_match(NameEquality(), turn) and _differ_in_wording(turn):
+        return (
+            "Only the wording of arguments differs: args_match says which arguments count, ignore_args that none does."
+        )
     return None
+
+
+def _differ_in_wording(turn: Turn) -> bool:
+    """True if calls of the same tools differ only in texts of several words."""
+    return all(
+        isinstance(text, str) and len(text.split()) > 1
+        for call, wanted in zip(turn.predicted or (), turn.reference or (), strict=True)
+        for _, _, *texts in find_value_differences(wanted.args, call.args)
+        for text in texts
+    )
 
 
 def _explain_only_names(turn: Turn, match: Match) -> str | None:
@@ -108,10 +142,8 @@ def _prepare_adk_metric(options: Options) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
     rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
-    explain = _explain_adk_mismatch if isinstance(pairing, PythonEquality) else None
-    details = options.collect("match_type", "ignore_args", "args_match")
-    score = partial(_score_match, match=match, pairing=pairing, explain=explain)
-    return [make_call_judge(_ADK_METRIC, score, rules, details=details)]
+    score = partial(_score_match, match=match, pairing=pairing, explain=partial(_explain_adk_mismatch, pairing))
+    return [make_call_judge(options, score, rules, details=options.collect("match_type"))]
 
 
 def _read_match_type(options: Options) -> Match:
@@ -135,6 +167,7 @@ def _name_match_type(value: Any) -> str | None:
 _ARGUMENT_OPTIONS = {
     "ignore_args": "compare names alone (default false)",
     "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+    "ignore_tools": "leave out the calls of these tools on both sides, such as set_model_response",
 }
 
 
@@ -182,12 +215,19 @@ def forgives_difference(metric: MetricResult, difference: Difference, comparison
     `comparison` is that of the turn; without it, rules for arguments do not count.
     """
     details = metric.details
+    if difference.tool in _read_names(details.get("ignore_tools")):
+        return True
     if "tool_name" in details:  # the metric scores whether this tool was called at all
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENT_KINDS:
         return bool(details.get("ignore_args")) or _do_arguments_match(metric, difference, comparison)
     match_type = _name_match_type(details.get("match_type")) or metric.name
     return difference.kind in _FORGIVEN.get(match_type, frozenset())
+
+
+def _read_names(value: Any) -> Sequence[str]:
+    """Return the names in an option that was written as a name or a list of names."""
+    return [value] if isinstance(value, str) else value or ()
 
 
 def _do_arguments_match(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
@@ -297,9 +337,7 @@ def _prepare_vertex_metric(options: Options, formula: Formula) -> Sequence[Judge
         return turn_score
 
     # The result must show how duplicates were counted, and how arguments were compared.
-    details: dict[str, Any] = {"membership": True} if membership else {}
-    details |= options.collect("ignore_args", "args_match")
-    return [make_call_judge(options.metric, score, rules, details=details)]
+    return [make_call_judge(options, score, rules, details={"membership": True} if membership else {})]
 
 
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
@@ -403,7 +441,7 @@ def _prepare_agentevals_metric(options: Options, match: Match) -> Sequence[Judge
     rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
     score = partial(_score_match, match=match, pairing=pairing, explain=_explain_only_names)
-    return [make_call_judge(options.metric, score, rules, details=options.collect("ignore_args", "args_match"))]
+    return [make_call_judge(options, score, rules, details={})]
 
 
 def _define_agentevals_metric(name: str, match: Match, *, purpose: str, when: str) -> Definition:

@@ -144,6 +144,18 @@ SIMULATED = "workbench.simulated"
 """The attribute of a tool span that names its simulator: `injected`, `model` or `replayed`."""
 
 
+FRAMEWORK_CALLS = frozenset(
+    {
+        "transfer_to_agent",
+        "set_model_response",
+        "adk_request_confirmation",
+        "adk_request_credential",
+        "adk_request_input",
+    }
+)
+"""Calls that google-adk itself makes, or has the model make, beside those of the agent's own tools."""
+
+
 class SpanKind(StrEnum):
     """The kind of step that a span describes."""
 

@@ -55,7 +55,8 @@ class Difference:
     `expected_call` and `actual_call` are positions in the two trajectories, from 0, or None if that side lacks the
     call. For messages of sub-agents they are positions in the list of messages, and `tool` is the author. `path` leads
     to the value inside the arguments or the state. It is empty for a whole call, for all arguments, and for the
-    response. `expected` and `actual` are the values; for a whole call its arguments.
+    response. `expected` and `actual` are the values; for a whole call its arguments. `is_unexpected`: the expected
+    state has no value there, not even null.
     """
 
     kind: DifferenceKind
@@ -65,6 +66,7 @@ class Difference:
     path: Path = ()
     expected: Any = None
     actual: Any = None
+    is_unexpected: bool = False
 
 
 def find_name(path: Path) -> str:
@@ -167,14 +169,26 @@ def _are_same_scalars(expected: Any, actual: Any) -> bool:
 def find_unexpected_state(actual: Mapping[str, Any]) -> tuple[Difference, ...]:
     """Find the values of a final state where none is expected."""
     return tuple(
-        Difference(kind=DifferenceKind.STATE_CHANGED, path=(key,), actual=value) for key, value in actual.items()
+        Difference(kind=DifferenceKind.STATE_CHANGED, path=(key,), actual=value, is_unexpected=True)
+        for key, value in actual.items()
     )
 
 
 def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
-    """Find the values of the expected final state that are missing or differ. Additional top-level keys are ignored."""
+    """Find the values of the expected final state that are missing or differ.
+
+    Additional top-level keys are ignored, unless an empty state is expected.
+    """
+    if not expected:
+        return find_unexpected_state(actual or {})
     return tuple(
-        Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=expected_value, actual=actual_value)
+        Difference(
+            kind=DifferenceKind.STATE_CHANGED,
+            path=path,
+            expected=expected_value,
+            actual=actual_value,
+            is_unexpected=kind is DifferenceKind.ARGUMENT_EXTRA,
+        )
         for kind, path, expected_value, actual_value in find_value_differences(dict(expected), dict(actual or {}))
         if not (kind is DifferenceKind.ARGUMENT_EXTRA and len(path) == 1)
     )

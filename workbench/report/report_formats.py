@@ -41,6 +41,7 @@ from workbench.model.text import (
     redacted_line,
 )
 from workbench.model.turn_diff import Difference, find_name
+from workbench.report.explanation import find_causes, find_reasons
 from workbench.report.run_report import (
     NOT_GOOD,
     QUARANTINE_SYMBOL,
@@ -225,6 +226,7 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "model_calls": model_record(result.execution.model_calls),
         "turns": [turn_record(turn, result) for turn in result.execution.turns],
         "differences": difference_records(case),
+        "causes": [{"turn": turn, "text": text} for turn, text in find_causes(case)],
     }
 
 
@@ -285,11 +287,17 @@ def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
 
 
 def difference_records(case: ReportedCase) -> list[dict[str, Any]]:
-    """Return all differences of a case: by turn, then those of the final state, whose turn is null."""
+    """Return all differences of a case: by turn, then those of the final state, whose turn is null.
+
+    `cost_points_in` names the failed criteria that lost points by the difference; empty if it is no reason.
+    """
     turns: list[tuple[int | None, tuple[Difference, ...]]] = [*enumerate(case.differences)]
     turns.append((None, case.state_differences))
+    reasons = {id(difference): names for _, difference, names in find_reasons(case)}
     return [
-        {"turn": turn, **_difference_record(difference)} for turn, differences in turns for difference in differences
+        {"turn": turn, **_difference_record(difference), "cost_points_in": list(reasons.get(id(difference), ()))}
+        for turn, differences in turns
+        for difference in differences
     ]
 
 

@@ -246,7 +246,9 @@ class ReportedCase:
         expected_state = self.expected.final_session_state if self.expected is not None else None
         actual_state = self.result.execution.final_state
         return (
-            find_state_differences(expected_state, actual_state) if expected_state and actual_state is not None else ()
+            find_state_differences(expected_state, actual_state)
+            if expected_state is not None and actual_state is not None
+            else ()
         )
 
     @property

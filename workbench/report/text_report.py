@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
@@ -36,7 +36,7 @@ from workbench.model.text import (
     redacted_line,
     shorten,
 )
-from workbench.model.trace import ToolCall, Trajectory, get_trajectory
+from workbench.model.trace import FRAMEWORK_CALLS, ToolCall, Trajectory, get_trajectory
 from workbench.model.turn_diff import (
     Difference,
     DifferenceKind,
@@ -46,6 +46,7 @@ from workbench.model.turn_diff import (
     find_name,
     find_value_differences,
 )
+from workbench.report.explanation import find_causes, find_reasons, list_shown
 from workbench.report.run_report import (
     NOT_GOOD,
     CaseOutcome,
@@ -58,7 +59,6 @@ from workbench.report.run_report import (
     count_repeats,
     describe_model_calls,
     failed_judging_lines,
-    has_upper_limit,
     mark_replayed,
     name_repeat,
     quarantine_lines,
@@ -83,28 +83,31 @@ _CONTEXT = 40
 _FRAME = re.compile(r'(?P<indent>[ |]*)File "(?P<path>.*)", line \d+, in ')
 _LIBRARY = re.compile(r".*[/\\](?:(?:site|dist)-packages|[Ll]ib[/\\]python3[.\d]*t?)[/\\](?P<inside>.*)")
 
-_ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
-_ABOUT_RESPONSE = ("response_match", "rouge", "bleu", "exact_match")
-_ABOUT_STATE = ("session_state", "final_state")
 
+def explain(case: ReportedCase, said: set[str] | None = None) -> list[str]:
+    """Explain why a case did not pass: the failure, each metric that did not pass, and its differences.
 
-def explain(case: ReportedCase) -> list[str]:
-    """Explain why a case did not pass: the failure, each metric that did not pass, and its differences."""
-    failed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.FAILED]
-    differences = list(_difference_lines(case, failed)) if failed else []
+    Hints that were `said` before are left out, and added otherwise.
+    """
+    differences = list(_difference_lines(case))
     more = len(differences) - _MOST_DIFFERENCES
     left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
-    reasons = [*quarantine_lines(case.result), *list_reasons(case)]
-    return [*reasons, *differences[:_MOST_DIFFERENCES], *left_out]
+    reasons = [*quarantine_lines(case.result), *list_reasons(case, said)]
+    return [
+        *reasons,
+        *differences[:_MOST_DIFFERENCES],
+        *left_out,
+        *dict.fromkeys(cause for _, cause in find_causes(case)),
+    ]
 
 
-def list_reasons(case: ReportedCase) -> list[str]:
-    """Return the failure and each metric that did not pass, without differences."""
+def list_reasons(case: ReportedCase, said: set[str] | None = None) -> list[str]:
+    """Return the failure and each metric that did not pass, without differences. `said` as in `explain`."""
     lines = list(_failure_lines(case))
     bad = [metric for metric in case.deciding_metrics if metric.status is not MetricStatus.PASSED]
     if case.result.failure is not None:  # the failure explains undefined scores
         bad = [metric for metric in bad if metric.status is not MetricStatus.UNDEFINED]
-    lines += _metric_lines(bad)
+    lines += _metric_lines(bad, said)
     if not case.deciding_metrics and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _explain_no_verdict(case))
     return [*lines, *map(make_safe, failed_judging_lines(case.deciding_metrics))]
@@ -130,7 +133,7 @@ def _find_main_reason(case: ReportedCase) -> str:
     if result.failure is not None or not failed:
         return next(iter(list_reasons(case)), "")
     lowest = min(failed, key=lambda metric: 0.0 if metric.score is None else metric.score)
-    return next(_difference_lines(case, failed), describe_metric(lowest))
+    return next(_difference_lines(case), describe_metric(lowest))
 
 
 class ShownSetupFailures:
@@ -226,12 +229,15 @@ def list_sample_lines(case: ReportedCase) -> list[str]:
     return [make_safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
 
 
-def describe_metric(metric: MetricResult) -> str:
-    """Describe a metric in one line: score and threshold, or why there is no score."""
+def describe_metric(metric: MetricResult, said: set[str] | None = None) -> str:
+    """Describe a metric in one line: score and threshold, or why there is no score. `said` as in `explain`."""
     name = make_safe(metric.name)
     if metric.status is MetricStatus.ERROR or metric.score is None:
         return f"{name}: {_explain_no_score(metric)}"
-    notes = [make_safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
+    hint = None if metric.hint in (said or ()) else metric.hint
+    if hint and said is not None:
+        said.add(hint)
+    notes = [make_safe(note) for note in (metric.reason, hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = format_measured(metric.name, metric.score)
     if metric.threshold is not None:
@@ -239,16 +245,15 @@ def describe_metric(metric: MetricResult) -> str:
     return f"{name}: {score}{counted}" + "".join(f"; {note}" for note in notes)
 
 
-def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
+def _metric_lines(metrics: list[MetricResult], said: set[str] | None) -> Iterator[str]:
     """Yield a line for each metric. Metrics without score for the same reason share a line."""
     groups: dict[str, list[MetricResult]] = {}
     for metric in metrics:
         has_score = metric.score is not None and metric.status is not MetricStatus.ERROR
         groups.setdefault(metric.name if has_score else _explain_no_score(metric), []).append(metric)
     for reason, group in groups.items():
-        yield (
-            describe_metric(group[0]) if len(group) == 1 else f"{make_safe(', '.join(m.name for m in group))}: {reason}"
-        )
+        names = make_safe(", ".join(metric.name for metric in group))
+        yield describe_metric(group[0], said) if len(group) == 1 else f"{names}: {reason}"
 
 
 def _explain_no_score(metric: MetricResult) -> str:
@@ -265,7 +270,9 @@ def describe_difference(difference: Difference) -> str:
         case DifferenceKind.CALL_MISSING:
             return f"missing call {_position_text(difference.expected_call)}: {_call_text(tool, difference.expected)}"
         case DifferenceKind.CALL_EXTRA:
-            return f"unexpected call {_position_text(difference.actual_call)}: {_call_text(tool, difference.actual)}"
+            by = " (a call of the framework itself)" if difference.tool in FRAMEWORK_CALLS else ""
+            call = _call_text(tool, difference.actual)
+            return f"unexpected call {_position_text(difference.actual_call)}: {call}{by}"
         case DifferenceKind.CALL_MOVED:
             position, actual_position = _position_text(difference.expected_call), _position_text(difference.actual_call)
             call = _call_text(tool, difference.expected)
@@ -279,6 +286,8 @@ def describe_difference(difference: Difference) -> str:
             return f"{tool}: expected {expected_text}, got {actual_text}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_describe_both(difference)}"
+        case DifferenceKind.STATE_CHANGED if difference.is_unexpected:
+            return f"state {format_path(difference.path)}: unexpected value {format_value(difference.actual, name)}"
         case DifferenceKind.STATE_CHANGED if difference.actual is None:  # a missing key, or null
             expected_text = format_value(difference.expected, name)
             return f"state {format_path(difference.path)}: expected {expected_text}, got no value"
@@ -358,37 +367,12 @@ def _explain_no_verdict(case: ReportedCase) -> str:
     return "no criterion has a threshold" if case.result.execution.turns else "no turn was finished"
 
 
-def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
-    """List the differences that the failed metrics score. A custom metric may score all of them."""
-    subjects = {subject for metric in failed for subject in find_subjects(metric.name)}
+def _difference_lines(case: ReportedCase) -> Iterator[str]:
+    """List the differences that cost points."""
     single = len(case.differences) == 1
-    for index, turn in enumerate(case.differences):
-        for difference in turn:
-            subject = "response" if difference.kind is DifferenceKind.RESPONSE_CHANGED else "calls"
-            if subject in subjects:
-                yield (
-                    describe_difference(difference)
-                    if single
-                    else f"turn {index + 1}: {describe_difference(difference)}"
-                )
-    if "state" in subjects:
-        yield from map(describe_difference, case.state_differences)
-
-
-def find_subjects(metric: str) -> tuple[str, ...]:
-    """Return the subjects of a metric by its name: the layer `report` cannot import the registry of metrics."""
-    for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
-        if any(word in metric for word in words):
-            return (subject,)
-    return ("calls", "response", "state")
-
-
-def could_judge(metrics: Iterable[MetricResult], subject: str) -> bool:
-    """True if a criterion with a threshold scores a subject, which need not be expected in the case."""
-    return any(
-        metric.threshold is not None and not has_upper_limit(metric) and subject in find_subjects(metric.name)
-        for metric in metrics
-    )
+    for turn, difference, _ in find_reasons(case):
+        place = "" if single or turn is None else f"turn {turn + 1}: "
+        yield f"{place}{describe_difference(difference)}"
 
 
 def _position_text(position: int | None) -> str:
@@ -501,6 +485,7 @@ class VerdictTable:
         self._widths: list[int] = []
         self._format_cells: Callable[[tuple[MetricResult, ...]], tuple[list[str], list[str]]] = self._make_cells
         self._setup_failures = ShownSetupFailures()
+        self._said_hints: set[str] = set()
 
     def lines(self, case: ReportedCase) -> list[str]:
         """Return the lines of one case, after a heading if a new set starts."""
@@ -592,7 +577,7 @@ class VerdictTable:
 
     def _detail_lines(self, case: ReportedCase) -> list[str]:
         is_bad = case.result.status in NOT_GOOD
-        lines = explain(case) if is_bad else quarantine_lines(case.result)
+        lines = explain(case, self._said_hints) if is_bad else quarantine_lines(case.result)
         if self._style.verbose:
             lines += list_sample_lines(case)
             lines += explain_at_length(case) if is_bad else []
@@ -707,41 +692,60 @@ _BOTH, _EXPECTED, _ACTUAL = "    ", "  - ", "  + "
 
 
 def aligned_lines(case: ReportedCase) -> Iterator[str]:
-    """Return the diff of the turns that differ, and of the final state if it differs.
+    """Return the diff of the turns with differences that cost points, and of the final state if it has some.
+
+    Of a case that was not scored, all differences are shown.
 
     Unfinished turns, and cases without expectations, have no lines.
     """
     conversation = (case.expected.conversation if case.expected is not None else None) or ()
+    reasons = list_shown(case)
+    costly = {turn for turn, _ in reasons}
     for index, (expected_turn, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
-        if case.differences[index]:
+        if index in costly:
             yield f"turn {index + 1}: {make_safe(expected_turn.user_content.text(thoughts=False))}"
             if case.can_compare_calls(expected_turn, turn):
-                yield from _call_lines(get_trajectory(expected_turn), get_trajectory(turn.invocation))
-            for difference in case.differences[index]:
-                if difference.kind is DifferenceKind.RESPONSE_CHANGED:
+                costly_calls = {(each.expected_call, each.actual_call) for place, each in reasons if place == index}
+                yield from _call_lines(get_trajectory(expected_turn), get_trajectory(turn.invocation), costly_calls)
+            for place, difference in reasons:
+                if place == index and difference.kind is DifferenceKind.RESPONSE_CHANGED:
                     yield from _side_lines("response", difference)
-    if case.state_differences:
+    if None in costly:
         yield "final state"
-        for difference in case.state_differences:
-            yield from _side_lines(format_path(difference.path), difference)
+        for place, difference in reasons:
+            if place is None:
+                yield from _side_lines(format_path(difference.path), difference)
 
 
-def _call_lines(expected: Trajectory, actual: Trajectory) -> Iterator[str]:
+def _call_lines(
+    expected: Trajectory, actual: Trajectory, costly: Collection[tuple[int | None, int | None]]
+) -> Iterator[str]:
+    """Return the lines of all calls. A difference that costs no points, by its pair of positions, has no sign."""
     rows = align(expected, actual)
     moved_to = find_moves(rows, expected, actual)
     moved_from = {new: old for old, new in moved_to.items()}
     for row in rows:
         if row.expected is not None and row.actual is not None:
-            yield from _matched_call_lines(expected[row.expected], actual[row.actual])
+            one, other = expected[row.expected], actual[row.actual]
+            if one == other or (row.expected, row.actual) in costly:
+                yield from _matched_call_lines(one, other)
+            else:
+                yield f"{_BOTH}{make_safe(one.name)} (other arguments, which cost no points)"
         elif row.expected is not None:
-            note = f"made as call {moved_to[row.expected] + 1}" if row.moved else "not made"
-            yield from _one_sided_call_lines(_EXPECTED, expected[row.expected], note)
+            target = moved_to.get(row.expected) if row.moved else None
+            note = "not made" if target is None else f"made as call {target + 1}"
+            is_costly = (row.expected, target) in costly
+            yield from _one_sided_call_lines(_EXPECTED, expected[row.expected], note, is_costly=is_costly)
         elif row.actual is not None:
-            note = f"expected as call {moved_from[row.actual] + 1}" if row.moved else "not expected"
-            yield from _one_sided_call_lines(_ACTUAL, actual[row.actual], note)
+            source = moved_from.get(row.actual) if row.moved else None
+            note = "not expected" if source is None else f"expected as call {source + 1}"
+            is_costly = (source, row.actual) in costly
+            yield from _one_sided_call_lines(_ACTUAL, actual[row.actual], note, is_costly=is_costly)
 
 
-def _one_sided_call_lines(sign: str, call: ToolCall, note: str) -> Iterator[str]:
+def _one_sided_call_lines(sign: str, call: ToolCall, note: str, *, is_costly: bool) -> Iterator[str]:
+    if not is_costly:
+        sign, note = _BOTH, f"{note}, which costs no points"
     yield f"{sign}{make_safe(call.name)} ({note})"
     for key, value in (call.args or {}).items():
         yield f"{sign}  {make_safe(key)}: {format_value(value, key)}"

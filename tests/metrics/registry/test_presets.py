@@ -12,7 +12,7 @@ from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 
 # Options without a fixed list of values.
-_FREE = {"args_match", "words", "tool_name", "ignore", "judge_model_options", "rubrics", "stop_signal"}
+_FREE = {"args_match", "ignore_tools", "words", "tool_name", "ignore", "judge_model_options", "rubrics", "stop_signal"}
 
 
 def list_problems(metric: str, options: dict[str, Any]) -> list[str]:

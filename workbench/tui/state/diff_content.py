@@ -25,7 +25,8 @@ from workbench.model.turn_diff import (
     find_state_differences,
     make_side,
 )
-from workbench.report.run_report import samples_text
+from workbench.report.explanation import find_causes
+from workbench.report.run_report import ReportedCase, samples_text
 from workbench.report.text_report import describe_metric, failure_texts
 from workbench.tui.state.case_scores import format_score
 from workbench.tui.state.case_status import get_metric_badge
@@ -385,6 +386,8 @@ class _Diff:
         self._writer = DiffWriter(StyledTexts(source.most))
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
         execution = Execution.construct_unvalidated(turns=tuple(source.turns))
+        scored = None if self._metrics is None or source.is_row else source.result
+        self._causes = [] if scored is None else list(find_causes(ReportedCase(scored, source.case)))
         self._comparisons = (
             []
             if source.case is None
@@ -484,6 +487,8 @@ class _Diff:
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_messages(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
+            for cause in (text for place, text in self._causes if place == number):
+                self._writer.add(Paragraph.from_text(safe_line(cause), Style.WARNING, indent=2, hang=2))
         else:
             self._write_lone_turn(number, expected, actual)
 
@@ -579,7 +584,7 @@ class _Diff:
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has_value(execution.final_state, difference) else ABSENT
-            wanted = ABSENT if expected is None else difference.expected
+            wanted = ABSENT if difference.is_unexpected else difference.expected
             rows = value_rows((path,), wanted, given, writer.texts, hides_equal=self._level is Level.DIFFERENCES)
             if execution.final_state is None:  # nothing can be accepted
                 writer.extend(rows)

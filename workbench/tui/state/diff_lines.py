@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from string import ascii_letters
 from typing import Any
 
 from workbench.engine.acceptance import Hunk
-from workbench.metrics.trajectory import forgives_difference
 from workbench.model.evalset import Content, ConversationScenario, EvalCase, UserPersona
 from workbench.model.results import (
     CaseResult,
@@ -24,15 +23,13 @@ from workbench.model.text import compare_with_threshold, mask_named_secrets, neu
 from workbench.model.trace import get_trajectory
 from workbench.model.turn_diff import (
     Difference,
-    DifferenceKind,
     Passage,
     PassageChange,
     TurnComparison,
     compare_words,
     list_messages,
 )
-from workbench.report.run_report import has_upper_limit
-from workbench.report.text_report import find_subjects
+from workbench.report.explanation import get_score, is_about, lost_points
 from workbench.tui.state.text_layout import (
     BLANK,
     MOST_CHARACTERS,
@@ -47,17 +44,6 @@ from workbench.tui.state.text_layout import (
 )
 
 # The cost of a difference: which criteria lost points because of it, and whether it cost nothing.
-
-_CALLS = frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED})
-_ARGUMENTS = frozenset(
-    {DifferenceKind.ARGUMENT_MISSING, DifferenceKind.ARGUMENT_EXTRA, DifferenceKind.ARGUMENT_CHANGED}
-)
-_SUBJECTS: Mapping[DifferenceKind, str] = {
-    **dict.fromkeys(_CALLS | _ARGUMENTS, "calls"),
-    DifferenceKind.RESPONSE_CHANGED: "response",
-    DifferenceKind.STATE_CHANGED: "state",
-}
-"""The subject that a criterion must score to lose points by a difference. Other kinds cost no points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,44 +85,23 @@ class TurnCosts:
     def compute(self, difference: Difference) -> Cost:
         if self._metrics is None:
             return Cost()
-        subject = _SUBJECTS.get(difference.kind)
-        judges = [
+        losers = [
             metric
             for metric in self._metrics
-            if subject in find_subjects(metric.name)
-            and self._has_verdict(metric)
-            and not has_upper_limit(metric)  # a measure such as latency, which scores no difference
+            if metric.status in (MetricStatus.PASSED, MetricStatus.FAILED)
+            and lost_points(metric, difference, turn=self._turn, comparison=self._comparison)
         ]
-        losers = [metric for metric in judges if self._lost_points(metric, difference)]
         # A custom criterion may score any subject, so its reason is unknown and it is not named.
-        first = [
-            metric for metric in losers if metric.name not in self._named and find_subjects(metric.name) == (subject,)
-        ]
+        first = [metric for metric in losers if metric.name not in self._named and is_about(metric, difference)]
         self._named.update(metric.name for metric in first)
         return Cost(tuple(map(self._note, first)), is_free=not any(map(self._is_below_threshold, losers)))
 
-    def _score(self, metric: MetricResult) -> float | None:
-        if self._turn is None or not metric.per_invocation:
-            return metric.score
-        return metric.per_invocation[self._turn].score if self._turn < len(metric.per_invocation) else None
-
-    def _has_verdict(self, metric: MetricResult) -> bool:
-        return metric.status in (MetricStatus.PASSED, MetricStatus.FAILED) and self._score(metric) is not None
-
     def _is_below_threshold(self, metric: MetricResult) -> bool:
-        score, threshold = self._score(metric), metric.threshold
+        score, threshold = get_score(metric, self._turn), metric.threshold
         return score is not None and threshold is not None and (score < threshold or metric.status is _FAILED)
 
-    def _lost_points(self, metric: MetricResult, difference: Difference) -> bool:
-        score = self._score(metric)
-        if score is None or score >= 1.0:
-            return False
-        if difference.kind in _CALLS | _ARGUMENTS:
-            return not forgives_difference(metric, difference, self._comparison)
-        return True
-
     def _note(self, metric: MetricResult) -> Note:
-        score, threshold = self._score(metric), metric.threshold
+        score, threshold = get_score(metric, self._turn), metric.threshold
         assert score is not None
         assert threshold is not None
         style = Style.FAILED if metric.status is _FAILED else Style.WARNING
