@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.cli.printers import ProgressPrinter
     from workbench.engine.ablation import Ablated, Ablation, AblationExecutions, BlockEffect
     from workbench.engine.case_variants import CaseData
+    from workbench.engine.plan import Selection
     from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
     from workbench.engine.workspace import Workspace
     from workbench.report.bisect_report import BisectStep
@@ -121,8 +122,10 @@ def bisect(
     workspace, named = open_workspace((case,), target=target)
     with workspace:
         run_options = RunOptions(command=build_command_line(), models=chosen)
-        plan = make_plan(workspace, select_cases(workspace, named, cases=cases), run_options)
+        selections = select_cases(workspace, named, cases=cases)
+        plan = make_plan(workspace, selections, run_options)
         require_one_case(plan)
+        _say_cost(workspace, selections, repeats, of=" of each commit that is tried")
         options = BisectOptions(
             good=good,
             bad=bad,
@@ -185,10 +188,13 @@ _GONE = 1
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Eval set that gets the new case, created if it is missing. Default: the one of the case.",
+    help="Eval set that gets the new case, created if it is missing; implies --write. Default: the one of the case.",
 )
-@click.option("--yes", is_flag=True, help="Keep the new case without asking; the default without a terminal.")
-@click.option("--dry-run", is_flag=True, help="Keep nothing; print what was found.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Keep the new case without asking. Without it nothing is kept if there is no terminal to ask in.",
+)
 @format_option
 @click.option("--plain", is_flag=True, help="No progress line.")
 def shrink(
@@ -203,8 +209,7 @@ def shrink(
     repeats: int,
     models: str | None,
     output: Path | None,
-    yes: bool,
-    dry_run: bool,
+    write: bool,
     report_format: str,
     plain: bool,
 ) -> int:
@@ -216,8 +221,8 @@ def shrink(
     are the same. Nothing else is written: no candidate is in the history.
 
     Exit status: 0 done; 1 the case does not fail, or not each time; 2 the command, configuration or a file is wrong;
-    3 the case ended in ERROR, at first or during the search; 130 interrupted. The smallest case is also kept if the
-    search ends early: the budget is used up, the agent breaks, or you press Ctrl-C.
+    3 the case ended in ERROR, at first or during the search; 130 interrupted. With --write the smallest case is also
+    kept if the search ends early: the budget is used up, the agent breaks, or you press Ctrl-C.
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.case_variants import CaseExecutor
@@ -241,12 +246,11 @@ def shrink(
         open_output(output)  # refuses an unusable file before anything runs
     options = RunOptions.model_validate({"config": config, "models": models, "models_by_default": ModelMode.AUTO})
     workspace, named = open_workspace((case,), target=target)
-    with (
-        workspace,
-        CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options, config=own_config) as executor,
-    ):
+    selections = select_cases(workspace, named, cases=cases)
+    with workspace, CaseExecutor(workspace, selections, options, config=own_config) as executor:
         for notice in executor.notices:
             message(notice)
+        _say_cost(workspace, selections, budget, of="")
         test = FailureTest(predicate=predicate is not None, criteria=criteria)
         shrinker = Shrinker(executor=executor, test=test, budget=budget, repeats=repeats)
         is_text = report_format == "text"
@@ -256,7 +260,7 @@ def shrink(
         kept: tuple[str, str] | None = None
         status = _get_status(found)
         try:  # the result is printed in any case
-            if found.is_smaller and not dry_run and (yes or _confirm(found, output)):
+            if found.is_smaller and (write or output is not None or _confirm(found)):
                 kept = _keep(workspace, found, output)
         except (PlanError, StoreError) as error:
             status = _report_unkept(error, found, is_text=is_text)
@@ -273,6 +277,20 @@ def shrink(
         message(f"the search stopped, because the case ended in ERROR, which it did not before: {found.error}")
         return status or ERRORS
     return status
+
+
+def _say_cost(workspace: Workspace, selections: Sequence[Selection], executions: int, *, of: str) -> None:
+    """Say before a search begins what its executions may cost; nothing if they cost no money."""
+    from workbench.cli.run_commands import format_cost
+    from workbench.engine.plan import RunOptions
+    from workbench.model.target import ModelMode
+
+    options = RunOptions(runs=executions, models_by_default=ModelMode.AUTO)
+    cost = workspace.estimate(workspace.plan(selections, options))
+    if cost.live_model_jobs or cost.judges or cost.users:
+        message(f"at most {pluralise(executions, 'execution')}{of}:", prefix="")
+        for line in format_cost(cost):
+            message(f"  {line}", prefix="")
 
 
 def open_output(path: Path) -> EvalSetDocument:
@@ -329,10 +347,10 @@ def _get_status(found: Shrunk) -> int:
     return ERRORS if found.outcome is CandidateOutcome.ERROR else _GONE
 
 
-def _confirm(found: Shrunk, output: Path | None) -> bool:
-    """Ask whether to keep the case; without a terminal it is kept."""
-    place = one_line(str(output or found.case.eval_set))
-    return not is_interactive() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
+def _confirm(found: Shrunk) -> bool:
+    """Ask whether to keep the case; without a terminal it is not kept."""
+    place = one_line(found.case.eval_set)
+    return is_interactive() and click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
 
 
 def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
@@ -388,7 +406,7 @@ def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
     if kept is not None:
         return one_line(f"kept as {kept[1]} in {kept[0]}")
     if found.is_smaller:
-        return "nothing was kept"
+        return "nothing was kept; --write keeps it as a new case"
     reason = "no smaller case was found" if found.untried else "nothing can be left out"
     return f"{reason}; nothing was kept"
 
@@ -487,9 +505,11 @@ def why(
         {"config": config, "models": models, "models_by_default": ModelMode.AUTO, "isolation": "case"}
     )
     workspace, named = open_workspace((case,), target=target)
-    with workspace, CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options) as executor:
+    selections = select_cases(workspace, named, cases=cases)
+    with workspace, CaseExecutor(workspace, selections, options) as executor:
         for notice in executor.notices:
             message(notice)
+        _say_cost(workspace, selections, budget, of="")
         progress = ProgressPrinter(total=budget, shown=sys.stderr.isatty() and not plain)
         ablation = Ablation(
             executor=executor,

@@ -355,7 +355,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         f"{pluralise(plan.agent_turns, 'agent turn')}, {limits.concurrency} at a time, at most "
         f"{limits.timeout_seconds:g} s each, isolation by {limits.isolation}"
     )
-    lines += _format_cost(cost)
+    lines += format_cost(cost)
     lines += _format_model_limits(plan)
     write_lines(lines)
     return WRONG if problems else 0
@@ -380,7 +380,7 @@ def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
     return WRONG if problems else 0
 
 
-def _format_cost(cost: PlanCost) -> Iterator[str]:
+def format_cost(cost: PlanCost) -> Iterator[str]:
     """Yield what is replayed, and the estimated time and cost of the run, from earlier runs of the same kind."""
     parts = [(cost.live_jobs, "s", cost.seconds, ""), (cost.live_model_jobs, "tokens", cost.tokens, "")]
     if cost.replays is not None:
@@ -656,7 +656,7 @@ def evaluate(
         selections = select(project, named)
         if cases:
             selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
-        options = options.model_copy(update={"command": build_command_line()})
+        options = options.model_copy(update={"command": build_command_line(), "adk_results": True})
         plan = workspace.plan(selections, options)
         if shard is not None:
             plan = workspace.take_shard(plan, *shard)

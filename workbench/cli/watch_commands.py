@@ -145,7 +145,6 @@ def watch(
             "models": models,
             "models_by_default": ModelMode.AUTO,
             "command": build_command_line(),
-            "adk_results": False,
         }
     )
 

@@ -150,7 +150,7 @@ class HistoryRecorder:
         return [result.status is not CaseStatus.CANCELLED for _, _, result in results]
 
     def end(self, run: Run, finished: RunFinished) -> None:
-        """Store the end of the run; write ADK's result files for complete sets of ADK agents."""
+        """Store the end of the run; write ADK's result files for complete sets of ADK agents if that is wanted."""
         if run.plan.options.adk_results and not finished.interrupted:
             self._write_adk_results(run)
         self._write(

@@ -105,7 +105,8 @@ class RunOptions(Fact):
     `use_cache` reuses replies of models to equal requests. `max_model_calls` and `max_model_cost` (US dollars) limit
     the calls to models. With `require_all_samples`, a verdict of too few samples changes the exit status.
 
-    `adk_results` lets full runs of ADK agents also write the result files for `adk web`. Without `scores` agents run
+    `adk_results` lets full runs of ADK agents also write the result files for `adk web`; None: as `[run] adk_results`
+    says. Without `scores` agents run
     and nothing is judged. Without `history` no result is stored. `judges_again` is the run whose answers are judged
     once more; `judgement` is the number of this judgement, so that models give new opinions.
     """
@@ -135,7 +136,7 @@ class RunOptions(Fact):
     max_model_calls: int | None = None
     max_model_cost: float | None = None
     require_all_samples: bool | None = None
-    adk_results: bool = True
+    adk_results: bool | None = None
     history: bool = True
     judges_again: str | None = None
     judgement: int = 0

@@ -324,6 +324,8 @@ class Planner:
 
         `config` replaces every configuration file. `usual` (by set) replaces those that the options do not name.
         """
+        if options.adk_results is None:
+            options = options.model_copy(update={"adk_results": self._loaded.settings.run.adk_results})
         plan, unreadable, unread = self._plan(selections, options, config=config, usual=usual)
         if unreadable and not plan.cases:
             raise PlanError(*unreadable)

@@ -352,6 +352,9 @@ class RunSettings(SettingsSection):
     confirm: Literal["costly", "always", "never"] = "costly"
     """Which runs the screen shows and asks about before they start. `costly`: runs with repetitions, a judge, or more
     than 10 jobs of agents with a model."""
+    adk_results: bool = False
+    """Write the results of full runs of ADK agents for `adk web`, to `.adk/eval_history` beside the agent. `workbench
+    eval` always does, as `adk eval`."""
     executor: Executor = "local"
     """Where agents run. `local`: on this machine. `ray`: on the nodes of a Ray cluster."""
     ray: RaySettings = RaySettings()

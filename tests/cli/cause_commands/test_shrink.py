@@ -38,7 +38,7 @@ def read_ids(workbench: CommandLine, name: str = SET) -> list[str]:
 
 
 def test_shrink_prints_each_smaller_case_and_keeps_the_smallest(evening: CommandLine) -> None:
-    result = evening("shrink", f"{SET}:day")
+    result = evening("shrink", f"{SET}:day", "--write")
 
     assert (result.status, result.error) == (0, "")
     lines = result.out.splitlines()
@@ -65,7 +65,7 @@ def test_an_agent_that_breaks_during_the_search_stops_it(evening: CommandLine) -
     )
     evening.write("home/agent.py", LIGHTS.replace('if "away"', f'{breaks}\n    if "away"'))
 
-    result = evening("shrink", f"{SET}:day")
+    result = evening("shrink", f"{SET}:day", "--write")
 
     assert result.status == 3
     assert "7 executions of 100" in result.out
@@ -80,17 +80,17 @@ def test_a_smaller_case_is_printed_if_its_set_was_renamed_during_the_search(even
     renames = f'if {place}.exists():\n        {place}.rename({place}.with_name("new.evalset.json"))'
     evening.write("home/agent.py", LIGHTS.replace('if "away"', f'{renames}\n    if "away"'))
 
-    result = evening("shrink", f"{SET}:day", "--budget", "6")
+    result = evening("shrink", f"{SET}:day", "--budget", "6", "--write")
 
     assert result.status == 2
     assert result.error.endswith(f"{SET}: cannot read it: there is no such file or folder\n")
     case = json.loads(result.out.partition("in no file:\n")[2].rpartition("}")[0] + "}")
     assert 2 <= len(case["conversation"]) < 12
-    assert result.out.endswith("nothing was kept\n")
+    assert result.out.endswith("nothing was kept; --write keeps it as a new case\n")
 
 
 def test_the_kept_case_of_a_smallest_case_is_nothing(evening: CommandLine) -> None:
-    evening("shrink", f"{SET}:day")
+    evening("shrink", f"{SET}:day", "--write")
 
     result = evening("shrink", f"{SET}:day-small")
 
@@ -102,7 +102,7 @@ def test_the_kept_case_of_a_smallest_case_is_nothing(evening: CommandLine) -> No
 def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> None:
     before = (evening.root / SET).read_bytes()
 
-    result = evening("shrink", f"{SET}:day", "--format", "json", "--dry-run", "--budget", "60")
+    result = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "60")
 
     data = result.data
     steps = data.pop("steps")
@@ -124,6 +124,15 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
     assert (evening.root / SET).read_bytes() == before
 
 
+def test_without_a_terminal_nothing_is_kept_unless_it_is_told(evening: CommandLine) -> None:
+    before = (evening.root / SET).read_bytes()
+
+    result = evening("shrink", f"{SET}:day")
+
+    assert result.out.splitlines()[-1] == "nothing was kept; --write keeps it as a new case"
+    assert (evening.root / SET).read_bytes() == before
+
+
 def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cause_commands, "is_interactive", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
@@ -133,7 +142,7 @@ def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, mo
     agreed = evening("shrink", f"{SET}:day")
 
     assert f"Keep the smaller case in {SET}?" in refused.error
-    assert refused.out.splitlines()[-1] == "nothing was kept"
+    assert refused.out.splitlines()[-1] == "nothing was kept; --write keeps it as a new case"
     assert ids == ["day", "good"]
     assert agreed.out.splitlines()[-1] == f"kept as day-small in {SET}"
     assert read_ids(evening) == ["day", "day-small", "good"]
@@ -146,7 +155,7 @@ def read_documented_keys(command: str) -> set[str]:
 
 
 def test_the_documentation_names_every_key_of_the_json(evening: CommandLine) -> None:
-    data = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2").data
+    data = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2", "--write").data
 
     keys = {*data, *data["failure"][0], *data["after"], *data["kept_as"], *data["steps"][0]}
     assert keys - read_documented_keys("shrink") == set()
@@ -156,7 +165,7 @@ def test_output_is_a_set_that_is_created_or_extended(evening: CommandLine) -> No
     before = (evening.root / SET).read_bytes()
 
     first = evening("shrink", f"{SET}:day", "--output", "home/small.evalset.json")
-    second = evening("shrink", f"{SET}:day", "--output", "home/small.evalset.json", "--yes")
+    second = evening("shrink", f"{SET}:day", "--output", "home/small.evalset.json", "--write")
 
     assert first.out.splitlines()[-1] == "kept as day-small in home/small.evalset.json"
     assert second.out.splitlines()[-1] == "kept as day-small-2 in home/small.evalset.json"
@@ -223,12 +232,12 @@ def answer(prompt):
 
 
 def test_a_used_up_budget_says_what_is_left(evening: CommandLine) -> None:
-    result = evening("shrink", f"{SET}:day", "--budget", "4", "--dry-run")
+    result = evening("shrink", f"{SET}:day", "--budget", "4")
 
     assert result.status == 0
     assert "4 executions of 4" in result.out
     assert "not tried to the end (the budget was used up): turns, expected calls" in result.out
-    assert result.out.splitlines()[-1] == "nothing was kept"
+    assert result.out.splitlines()[-1] == "nothing was kept; --write keeps it as a new case"
 
 
 @pytest.mark.parametrize(
@@ -269,7 +278,7 @@ def test_ctrl_c_at_the_question_keeps_nothing_and_prints_the_result(
     assert read_ids(evening) == ["day", "good"]
 
 
-@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize("options", [(), ("--write",)])
 def test_ctrl_c_keeps_the_smallest_case_so_far(evening: CommandLine, options: tuple[str, ...]) -> None:
     evening.write(
         "home/agent.py", "import time\n" + LIGHTS.replace('    if "away"', '    time.sleep(0.1)\n    if "away"')
@@ -291,7 +300,7 @@ def test_ctrl_c_keeps_the_smallest_case_so_far(evening: CommandLine, options: tu
     assert "not tried to the end (interrupted): turns, expected calls" in out
     assert "interrupted: stopping; the result is the smallest case so far (press Ctrl-C again" in error
     assert "Traceback" not in error
-    if options:
+    if not options:
         assert (evening.root / SET).read_bytes() == before
     else:
         assert out.splitlines()[-1] == f"kept as day-small in {SET}"
@@ -329,7 +338,8 @@ def test_why_prints_the_effect_of_each_line(house: CommandLine) -> None:
 
     result = house("why", f"{HOUSE}:on", "--line", "--repeats", "2")
 
-    assert (result.status, result.error) == (0, "")
+    assert result.status == 0
+    assert result.error.splitlines()[0] == "at most 60 executions:"
     assert result.out.splitlines() == [
         f"{HOUSE}:on: 2 of 2 passed with the whole instruction",
         "",

@@ -422,7 +422,8 @@ async def test_the_smallest_failing_case_looks_as_it_should(
     (project / "agent.py").write_text(f"def answer(prompt): return {STOVE} if 'off' in prompt else {LAMPS}")
     async with open_project() as screen:
         await select_failed_case(screen)
-        await press_keys("alt+h", expected_texts=["smallest case: 2 → 1 turn", "not kept yet"])(screen)
+        await press_keys("alt+h", expected_texts=["executions at most"])(screen)
+        await press_keys("enter", expected_texts=["smallest case: 2 → 1 turn", "not kept yet"])(screen)
 
         assert await screen.picture(SIZES[1], "dark") == snapshot.use_extension(SVGImageExtension)
 

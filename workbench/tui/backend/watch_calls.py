@@ -65,7 +65,7 @@ class WatchCalls:
             from workbench.watch.selector import VerdictKey
             from workbench.watch.watch_session import WatchSession
 
-            options = RunOptions(command="workbench (watch)", adk_results=False, models_by_default=ModelMode.AUTO)
+            options = RunOptions(command="workbench (watch)", models_by_default=ModelMode.AUTO)
             session = WatchSession(
                 workspace, self._select, options, off_loop=self._off_loop, catches_up=False, priority=priority
             )

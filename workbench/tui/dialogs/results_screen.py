@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import App, ComposeResult
 
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.report.bisect_report import BisectReport, BisectStep, Commit
@@ -25,6 +25,7 @@ from workbench.tui.state.cause_search import COMMIT_SYMBOLS, UNSAVED_EDITS, Bise
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
+from workbench.tui.state.run_plan import describe_execution
 from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, report_errors, say
@@ -317,11 +318,15 @@ _MOST_REPEATS = 100
 _CLOCK_SECONDS = 1.0
 
 
-async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
-    """Ask how often each commit is executed at most. Return None if the user cancels."""
+async def ask_repeats(app: App[object], context: ScreenContext, case: CaseKey) -> int | None:
+    """Ask how often each commit is executed at most, and say what that costs. Return None if the user cancels."""
     name = safe_line(case.name, width=_LONGEST_NAME)
-    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes)"
-    return await ask_number(app, question, value=1, most=_MOST_REPEATS)
+    selection = Selection(eval_set=case.eval_set, cases=(case.name,))
+    cost = ""
+    with contextlib.suppress(PlanError, StoreError):  # the search shows the error
+        cost = describe_execution(await context.backend.runs.plan([selection], ask=True))
+    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes). {cost}"
+    return await ask_number(app, question.strip(), value=1, most=_MOST_REPEATS)
 
 
 class BisectScreen(ResultScreen[None]):

@@ -138,7 +138,7 @@ class HistoryPane(Pane):
         from workbench.tui.dialogs.results_screen import BisectScreen, ask_repeats  # keeps the start fast
 
         case = self.context.state.selected_case
-        repeats = None if case is None else await ask_repeats(self.app, case)
+        repeats = None if case is None else await ask_repeats(self.app, self.context, case)
         if case is not None and repeats is not None:
             self.app.push_screen(BisectScreen(case, self.context, repeats=repeats, show_step=self._show_step))
 

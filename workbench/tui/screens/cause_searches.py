@@ -18,7 +18,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, Selection
 from workbench.engine.set_files import insert_small_case, suggest_small_id
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
@@ -26,6 +26,7 @@ from workbench.tui.backend.run_calls import make_ablation, make_shrinker
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen, ask_number
 from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import Controller, DocumentsChanged, SaveWanted, ScreenContext, background
+from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.state.case_filter import check_case_id
 from workbench.tui.state.case_status import Badge
 from workbench.tui.state.cause_search import MOST_EXECUTIONS, CaseChange, SearchSteps, find_change, list_influences
@@ -66,6 +67,8 @@ class SearchController(Controller, Generic[Steps, Engine]):
     """Id of the key that opens the screen."""
     RUNNING: ClassVar[str]
     """Says that the search runs, for a name of a case."""
+    TITLE: ClassVar[str]
+    """What is searched, above the plan of the search."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         super().__init__(widget, context)
@@ -113,7 +116,10 @@ class SearchController(Controller, Generic[Steps, Engine]):
                 say(self.widget, reason, severity="warning")
                 return
             if not reason and await self._may_discard("Discard it and begin with another case? n shows it"):
-                self._steps = self._make_steps(case)
+                steps = self._make_steps(case)
+                if not await self._confirm_cost(steps):
+                    return
+                self._steps = steps
                 self._begin()
         self._is_shown = True
         self.app.push_screen(self._make_screen())
@@ -200,6 +206,25 @@ class SearchController(Controller, Generic[Steps, Engine]):
         """Ask about a result that would be lost."""
         return True
 
+    async def _confirm_cost(self, steps: Steps) -> bool:
+        """Show what the executions of the search may cost. Return False if the user does not want it."""
+        case = steps.case
+        selection = Selection(eval_set=case.eval_set, cases=(case.name,))
+        try:
+            planned = await self.backend.runs.plan([selection], runs=steps.budget)
+        except (PlanError, StoreError) as error:
+            say(self.widget, str(error), severity="error")
+            return False
+        if not planned.asks:
+            return True
+        title = f"{self.TITLE}: {_name(case)}?"
+        screen = PlanScreen(self.context, planned, title=title, enter="search", executions="executions at most")
+        chosen = await self.app.push_screen_wait(screen)
+        if chosen is None:
+            return False
+        steps.budget = chosen.plan.limits.runs
+        return True
+
     async def _confirm(self, question: str) -> bool:
         return await self.app.push_screen_wait(ConfirmScreen(question))
 
@@ -216,7 +241,8 @@ class SearchController(Controller, Generic[Steps, Engine]):
         await self._ended.wait()  # not the worker: it would be cancelled together with this one
         while self._changes:
             self._changes.pop(0)()
-        self._begin()
+        if await self._confirm_cost(self.steps):
+            self._begin()
 
     def close(self) -> None:
         """Stop the search, and remove its recordings of model calls. A process whose terminal is gone ends at once."""
@@ -288,6 +314,7 @@ class ShrinkController(SearchController[ShrinkSteps, "Shrinker"]):
 
     KEY = "shrink"
     RUNNING = "{} is still being shrunk"
+    TITLE = "shrink"
 
     def _make_steps(self, case: CaseKey) -> ShrinkSteps:
         return ShrinkSteps(case)
@@ -389,6 +416,7 @@ class AblationController(SearchController[AblationSteps, "Ablation"]):
 
     KEY = "why"
     RUNNING = "parts of the instruction are still left out for {}"
+    TITLE = "which lines matter"
 
     def _make_steps(self, case: CaseKey) -> AblationSteps:
         return AblationSteps(case)

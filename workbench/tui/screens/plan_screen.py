@@ -48,7 +48,7 @@ _LOW = 18
 
 
 class PlanScreen(Dialog[PlannedRun | None], Filtering):
-    """Shows a plan. Returns the plan to run; None if the user cancels."""
+    """Shows the plan of a run, of a search or of the watch. Returns the plan to run; None if the user cancels."""
 
     HELP: ClassVar[str] = (
         "The plan of the run, with duration and cost estimated from earlier runs. Nothing runs before enter."
@@ -56,11 +56,21 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
     CSS_PATH = "plan.tcss"
     PLACES = ("plan",)
 
-    def __init__(self, context: ScreenContext, planned: PlannedRun) -> None:
+    def __init__(
+        self,
+        context: ScreenContext,
+        planned: PlannedRun,
+        *,
+        title: str = "run?",
+        enter: str = "run",
+        executions: str | None = None,
+    ) -> None:
+        """Create the screen. With `executions`, only their number can be changed: it is called so."""
         super().__init__()
         self._screen_context = context
         self._planned = planned
-        self._settings = PlanSettings(planned)
+        self._title, self._enter = title, enter
+        self._settings = PlanSettings(planned, executions=executions)
         self.listed = FilteredRows(self._settings)
         self._config = planned.config
         self._is_planning = False
@@ -72,10 +82,10 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
             yield FilterLine("letters of a setting", self.follow_text)
             yield RowList(id="plan-settings")
             yield Static(Content(""), classes="dialog-problem")
-            yield KeyLine(enter="run")
+            yield KeyLine(enter=self._enter)
 
     def on_mount(self) -> None:
-        self.query_one("#plan").border_title = "run?"
+        self.query_one("#plan").border_title = Content(self._title)
         self.query_one(RowList).focus()
         self._show()
 

@@ -26,7 +26,9 @@ from workbench.model.text import one_line
 from workbench.store.errors import StoreError, shown_path
 from workbench.tui.backend.watch_calls import Watch
 from workbench.tui.screen_context import Controller, ScreenContext, background
+from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.screens.run_controller import FollowedRun
+from workbench.tui.state.browser_state import select_all
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
 from workbench.tui.widgets.key_line import say
@@ -272,17 +274,40 @@ class WatchController(Controller):
         """Turn the watch on; pause or resume it if it is on."""
         watch = self.state.watch
         if watch.mode is WatchMode.OFF:
-            watch.start()
-            self._open()
-        elif self._watch is None:
+            judges, sets = self.state.browser.judges, self.state.browser.file_sets
+            if any(judges.values()) or any(each.relative not in judges for each in sets):  # or not known yet
+                self._ask_and_start()
+            else:
+                self._start()
+            return
+        if self._watch is None:
             return  # it is being opened or closed
-        elif watch.mode is WatchMode.PAUSED:
+        if watch.mode is WatchMode.PAUSED:
             watch.resume()
             self._watch.session.resume()
         else:
             watch.pause()
             self._watch.session.pause()
         self.post_message(self.Turned())
+
+    def _start(self) -> None:
+        self.state.watch.start()
+        self._open()
+        self.post_message(self.Turned())
+
+    @background(group="ask_watch", exclusive=True)
+    async def _ask_and_start(self) -> None:
+        """Show what all cases may cost before the first judge is asked; then turn the watch on if the user wants it."""
+        try:
+            planned = await self.backend.runs.plan(select_all(self.state.browser))
+        except (PlanError, StoreError):
+            planned = None  # the watch says why
+        if planned is not None and planned.asks:
+            title = "watch? each save runs those of these cases that it affects"
+            if await self.app.push_screen_wait(PlanScreen(self.context, planned, title=title, enter="watch")) is None:
+                return
+        if self.state.watch.mode is WatchMode.OFF:
+            self._start()
 
     def close(self) -> None:
         """Turn the watch off, and end its runs."""

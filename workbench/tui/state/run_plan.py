@@ -47,6 +47,7 @@ _SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
     ("timeout_seconds", "seconds for a case", (5, 10, 30, 60, 120, 300, 600, 1800, 3600)),
 )
 """Settings that can be changed before the run starts, with the values to choose from."""
+_BUDGETS = (10, 20, 50, 60, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,23 @@ class PlannedRun:
 
 
 class PlanSettings(ListRows):
-    """Settings that can be changed before a run starts, as rows of a `RowList`."""
+    """Settings that can be changed before a run starts, as rows of a `RowList`.
 
-    def __init__(self, planned: PlannedRun) -> None:
-        self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in _SETTINGS}
+    With `executions` it is only the number of executions, under this name.
+    """
+
+    def __init__(self, planned: PlannedRun, *, executions: str | None = None) -> None:
+        self._settings = _SETTINGS
+        if executions is not None:
+            self._settings = (("runs", executions, _BUDGETS),)
+        self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in self._settings}
 
     def __len__(self) -> int:
-        return len(_SETTINGS)
+        return len(self._settings)
 
     def line(self, index: int, width: int) -> Line:
         """Format one setting. Without room the name is cut, the value is not."""
-        name, words, _ = _SETTINGS[index]
+        name, words, _ = self._settings[index]
         mark = "◂ ▸" if index == self.cursor else "   "
         longest = max(len(f"{value:g}") for value in self._values.values())
         room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
@@ -88,12 +95,12 @@ class PlanSettings(ListRows):
     @property
     def selected_setting(self) -> tuple[Setting, str, float]:
         """Name, description and value of the selected setting."""
-        name, words, _ = _SETTINGS[self.cursor]
+        name, words, _ = self._settings[self.cursor]
         return name, words, self._values[name]
 
     def step(self, by: int) -> None:
         """Change the selected setting to the next larger (1) or smaller (-1) of its values."""
-        name, _, offered = _SETTINGS[self.cursor]
+        name, _, offered = self._settings[self.cursor]
         value = self._values[name]
         if by > 0:
             self._values[name] = next((step for step in offered if step > value), value)
@@ -154,6 +161,18 @@ def describe_plan(planned: PlannedRun) -> Iterator[Block]:
     yield from _describe_criteria(planned)
     for notice in planned.plan.notices[:_MOST_PROBLEMS]:
         yield Paragraph.from_text(f"· {safe_line(notice)}", Style.MUTED, hang=2)
+
+
+def describe_execution(planned: PlannedRun) -> str:
+    """Describe what one of the planned executions costs, in a sentence for a question."""
+    cost = planned.cost
+    if cost is None:
+        return ""
+    judged = sum(cost.judge_calls.values())
+    parts = [_format_calls(cost), f"about {plural(judged, 'judge call')}" if judged else ""]
+    if cost.seconds is not None:
+        parts.append(f"about {format_duration(cost.seconds.amount)}")
+    return f"One execution: {', '.join(filter(None, parts))}."
 
 
 def _format_calls(cost: PlanCost) -> str:

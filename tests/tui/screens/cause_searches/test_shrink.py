@@ -45,12 +45,36 @@ def project(make_project: Open, make: Any) -> Path:
         criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0},
         lights=[{"eval_id": name, "conversation": turns} for name, turns in cases.items()],
     )
+    start_without_plans(path)
     with Workspace.open(path) as workspace:
         selection = Selection(eval_set="lights.evalset.json", cases=("day", "good", "bad"))
         run = workspace.start(workspace.plan([selection], RunOptions()))
         for _ in run.iter_events():
             pass
     return path
+
+
+def start_without_plans(project: Path) -> None:
+    settings = project / "workbench.toml"
+    settings.write_text(settings.read_text() + '[run]\nconfirm = "never"\n')
+
+
+async def test_the_plan_with_its_cost_comes_before_the_search(project: Path, open_app: Open) -> None:
+    settings = project / "workbench.toml"
+    settings.write_text(settings.read_text().replace('confirm = "never"', 'confirm = "costly"'))
+    async with open_app(project) as screen:
+        await screen.until("day", "bad")
+        await screen.press("j", "j", "alt+h")
+        await screen.until("shrink: day?", "executions at most", "100", "⏎ search")
+
+        await screen.press("n")
+        await screen.until_gone("executions at most")
+        assert "executions of" not in screen.text
+
+        await screen.press("alt+h")
+        await screen.until("shrink: day?")
+        await screen.press("h", "enter")
+        await screen.until("smallest case", " of 60 executions")
 
 
 def read_cases(path: Path) -> dict[str, list[str]]:

@@ -36,6 +36,8 @@ def project(make_project: Open, make: Any) -> Path:
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.5}
     path: Path = make_project(agent=AGENT, criteria=criteria, lights=cases)
     (path / "prompt.md").write_text(PROMPT, encoding="utf-8")
+    settings = path / "workbench.toml"
+    settings.write_text(settings.read_text() + '[run]\nconfirm = "never"\n')
     return path
 
 
