@@ -13,7 +13,7 @@ from workbench.model.results import CaseStatus, MetricResult
 from workbench.model.trace import Span, SpanKind
 from workbench.report.report_formats import write_report
 from workbench.report.run_report import ReportedCase
-from workbench.report.text_report import aligned_lines, explain, explain_in_one_line
+from workbench.report.text_report import aligned_lines, explain, explain_in_one_line, list_causes
 
 MakeCase = Callable[..., ReportedCase]
 MakeInvocation = Callable[..., Invocation]
@@ -103,6 +103,26 @@ def test_a_call_inside_an_agent_tool_and_a_call_of_the_framework_are_named(fail:
 
     assert 'unexpected call 1: set_model_response(city="Rome") (a call of the framework itself)' in lines
     assert lines[-1] == "log was called inside an AgentTool, whose calls are no part of the trajectory"
+
+
+def test_remarks_on_a_turn_are_beside_the_verdict_also_of_a_case_that_passed(
+    make_case: MakeCase, make_invocation: MakeInvocation, make_metric: MakeMetric, make_report: Any
+) -> None:
+    case = make_case(
+        "off",
+        CaseStatus.PASSED,
+        expected=make_invocation(),
+        actual=make_invocation(),
+        metrics=(make_metric(TRAJECTORY, 1.0),),
+    )
+    (turn,) = case.result.execution.turns
+    turns = (turn.model_copy(update={"notes": ("logged as an error: no store",)}),)
+    execution = case.result.execution.model_copy(update={"turns": turns})
+    noted = ReportedCase(case.result.model_copy(update={"execution": execution}), case.expected)
+
+    for report_format in ("junit", "json"):
+        assert "logged as an error: no store" in write_report(make_report([noted]), report_format)
+    assert list_causes(noted) == ["logged as an error: no store"]
 
 
 @pytest.mark.parametrize(

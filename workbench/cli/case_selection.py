@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from workbench.cli.shared_options import LONGEST_NAME, NamedArgument, path_exist
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name
-from workbench.store.errors import NotLoaded
+from workbench.store.errors import NotLoaded, StoreError
 from workbench.store.files import derive_set_name, is_inside, real_path
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
@@ -42,7 +43,8 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[NamedArgumen
                 raise PlanError(f"{shown}: a symbolic link that leads to no file")
             if (place := _find_existing_start(text, exists)) is not None:
                 raise PlanError(f"{shown}: an id with a colon is named by --case: {place} --case ID")
-            raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
+            meant = _find_case(project, text) or _did_you_mean_set(text, known)
+            raise PlanError(f"{shown}: no such file, folder or target{meant}")
         if name.cases == ():
             raise PlanError(f"{text}: no case after the colon; name a case, or remove the colon to run all")
         named.append(name)
@@ -55,6 +57,17 @@ def _find_existing_start(text: str, exists: Callable[[str], bool]) -> str | None
     while colon and not exists(start):
         start, colon, _ = start.rpartition(":")
     return start if colon else None
+
+
+def _find_case(project: Project, text: str) -> str:
+    """Return what to write instead of the mere id of a case; empty if no eval set has it."""
+    from workbench.store.evalsets.evalset_document import EvalSetDocument  # needed for this message only
+
+    for entry in project.eval_sets:
+        with suppress(StoreError):
+            if any(case.eval_id == text for case in EvalSetDocument.open(project.root / entry.relative).entries):
+                return f"; did you mean {f'{entry.relative}:{text}'!r}?"
+    return ""
 
 
 def _did_you_mean_set(text: str, known: Mapping[str, str]) -> str:

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.run_resources import Resources
     from workbench.engine.workspace import Workspace
+    from workbench.model.criteria import Criterion, EvalConfig
     from workbench.model.identity import CaseInSet, CaseKey
     from workbench.store.history.history_queries import StoredJob
     from workbench.store.project_discovery import Project
@@ -338,8 +339,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     for case in plan.cases:
         sets.setdefault((case.key.target, case.key.eval_set), []).append(case)
         criteria[case.key.eval_set] = ", ".join(
-            name.metric if name.threshold is None else f"{name.metric} >= {name.threshold:g}"
-            for name in case.config.criteria
+            _format_criterion(criterion, case.config) for criterion in case.config.criteria
         )
     lines = []
     for (target, eval_set), cases in sets.items():
@@ -359,6 +359,14 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     lines += _format_model_limits(plan)
     write_lines(lines)
     return WRONG if problems else 0
+
+
+def _format_criterion(criterion: Criterion, config: EvalConfig) -> str:
+    from workbench.metrics.registry import find_info
+
+    info = find_info(criterion.metric, config)
+    sign = "<=" if info is not None and info.lower_is_better else ">="
+    return criterion.metric if criterion.threshold is None else f"{criterion.metric} {sign} {criterion.threshold:g}"
 
 
 def _print_plan_record(plan: Plan, cost: PlanCost) -> int:

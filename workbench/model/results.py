@@ -118,7 +118,8 @@ class TurnResult(Fact):
     `calls_unknown` says why it is unknown which tools were called: their report did not arrive, or it does not exist.
     `arguments_unknown` says why only the names of the calls are known. `calls_unknown_by_design`: the agent has no way
     to report calls, so it is no outage that they are unknown. `pending` is what the agent waits for at the end of the
-    turn, such as the question of an interrupt; the next turn answers it.
+    turn, such as the question of an interrupt; the next turn answers it. `notes` are remarks on the turn, such as an
+    error that a framework logged and from which it went on.
     """
 
     invocation: Invocation
@@ -128,6 +129,7 @@ class TurnResult(Fact):
     calls_unknown: str | None = None
     arguments_unknown: str | None = None
     pending: str | None = None
+    notes: tuple[str, ...] = ()
     calls_unknown_by_design: bool = Field(
         default=False, validation_alias=AliasChoices("calls_unknown_by_design", "calls_untold")
     )

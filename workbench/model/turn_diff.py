@@ -455,7 +455,23 @@ def list_messages(invocation: Invocation) -> list[AgentMessage]:
     messages = [
         AgentMessage(author, "\n".join(p.text for p in parts if p.text and not p.thought)) for author, parts in texts
     ]
-    return messages if isinstance(data, IntermediateData) else [message for message in messages if message.text]
+    if isinstance(data, IntermediateData):
+        return messages
+    return _drop_pieces([message for message in messages if message.text], invocation.response_text(thoughts=False))
+
+
+def _drop_pieces(messages: list[AgentMessage], response: str | None) -> list[AgentMessage]:
+    """Leave out pieces of a streamed text: messages in a row that, joined, are the next message or the response."""
+    kept: list[AgentMessage] = []
+    for message in [*messages, AgentMessage("", response or "")]:
+        start = len(kept)
+        while start and len("".join(each.text for each in kept[start:])) < len(message.text):
+            start -= 1
+            if len(kept) - start > 1 and "".join(each.text for each in kept[start:]) == message.text:
+                del kept[start:]
+                break
+        kept.append(message)
+    return kept[:-1]
 
 
 def _parts(data: InvocationEvents | None) -> Iterator[Any]:

@@ -99,11 +99,14 @@ def find_reasons(case: ReportedCase) -> Iterator[tuple[int | None, Difference, S
 
 
 def find_causes(case: ReportedCase) -> Iterator[tuple[int, str]]:
-    """Yield sentences on why turns came out differently, as far as the trace shows it, with the turn of each.
+    """Yield sentences on what happened in turns beside the verdict, with the turn of each.
 
-    A call of a tool that the agent does not have, a call that was made where it is no part of the trajectory, and a
-    response that the model did not finish.
+    Of every case: remarks on the turn, such as an error that the framework logged. Of a failed one: a call of a tool
+    that the agent does not have, a call that was made where it is no part of the trajectory, and a response that the
+    model did not finish.
     """
+    for number, done in enumerate(case.result.execution.turns):
+        yield from ((number, note) for note in done.notes)
     last = None
     for turn, difference, _ in find_reasons(case):
         if turn is None:

@@ -64,7 +64,7 @@ from workbench.report.run_report import (
     total_line,
     unsure_text,
 )
-from workbench.report.text_report import explain, explain_at_length, explain_in_one_line, spending_line
+from workbench.report.text_report import explain, explain_at_length, explain_in_one_line, list_causes, spending_line
 
 if TYPE_CHECKING:
     from workbench.store.history.history_queries import StoredRun
@@ -493,6 +493,8 @@ def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
         _property(properties, "model calls", describe_sources(result.execution.model_calls))
     for line in quarantine_lines(result):
         _property(properties, "quarantine", line)
+    for line in list_causes(case):
+        _property(properties, "cause", line)
     _add_outcome(element, case)
     long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
     if long:

@@ -93,12 +93,12 @@ def explain(case: ReportedCase, said: set[str] | None = None) -> list[str]:
     more = len(differences) - _MOST_DIFFERENCES
     left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
     reasons = [*quarantine_lines(case.result), *list_reasons(case, said)]
-    return [
-        *reasons,
-        *differences[:_MOST_DIFFERENCES],
-        *left_out,
-        *dict.fromkeys(cause for _, cause in find_causes(case)),
-    ]
+    return [*reasons, *differences[:_MOST_DIFFERENCES], *left_out, *list_causes(case)]
+
+
+def list_causes(case: ReportedCase) -> list[str]:
+    """Return what happened beside the verdict, each sentence once."""
+    return [make_safe(cause) for cause in dict.fromkeys(cause for _, cause in find_causes(case))]
 
 
 def list_reasons(case: ReportedCase, said: set[str] | None = None) -> list[str]:
@@ -577,7 +577,7 @@ class VerdictTable:
 
     def _detail_lines(self, case: ReportedCase) -> list[str]:
         is_bad = case.result.status in NOT_GOOD
-        lines = explain(case, self._said_hints) if is_bad else quarantine_lines(case.result)
+        lines = explain(case, self._said_hints) if is_bad else [*quarantine_lines(case.result), *list_causes(case)]
         if self._style.verbose:
             lines += list_sample_lines(case)
             lines += explain_at_length(case) if is_bad else []

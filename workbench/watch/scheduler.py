@@ -344,6 +344,7 @@ class Scheduler:
         self._last_paths: frozenset[Path] = frozenset()
         self._last_write_time: float | None = None
         self._last_error = ""  # the last reported reason why results are not stored
+        self._remarks: set[str] = set()  # of plans, such as that no criteria are configured
         self.held: set[JobKey] = set()
         """Jobs that exceed the limits for one change and wait for the user."""
 
@@ -610,11 +611,13 @@ class Scheduler:
         self._active.remove(job)
 
     def _report_once(self, notice: Notice) -> None:
-        """Report a notice, but not the same error again before a result could be stored."""
-        if notice.message != self._last_error:
+        """Report a notice, but not the same error again before a result could be stored, and no remark twice."""
+        if notice.message != self._last_error and notice.message not in self._remarks:
             self._reporter.report(notice)
         if notice.severity == "error":
             self._last_error = notice.message
+        elif notice.severity == "information":
+            self._remarks.add(notice.message)
 
     def _skip_generation(self, decisions: Iterable[Decision]) -> None:
         """Skip these jobs until anything changes."""

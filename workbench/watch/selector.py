@@ -99,10 +99,14 @@ class Why(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a verdict is stale: a row whose fingerprint differs today, or another reason."""
+    """Why a verdict is stale: a row whose fingerprint differs today, or another reason.
+
+    `case` is the name of the case whose execution is used (SAME_INPUT).
+    """
 
     why: Why | None = None
     row: Dependency | None = None
+    case: str = ""
 
 
 class Decision(NamedTuple):
@@ -247,7 +251,7 @@ class Selector:
             usable = usable or verdict
         if usable is not None:
             rows = tuple(Reason(row=row) for row in self._find_changed_scoring(usable, folder))
-            reasons = rows or (Reason(_explain_judging(job, usable, planned)),)
+            reasons = rows or (_explain_judging(job, usable, planned),)
             return Decision(job, planned, Action.JUDGE, reasons, usable)
         if not known:
             return self._decide_unknown(job, planned)
@@ -443,14 +447,14 @@ def _has_other_settings(one: str, other: str) -> bool:
     return all(separator for _, separator, _ in parts) and parts[0][0] != parts[1][0]
 
 
-def _explain_judging(job: JobKey, usable: StoredVerdict, planned: PlannedCase) -> Why:
+def _explain_judging(job: JobKey, usable: StoredVerdict, planned: PlannedCase) -> Reason:
     if _is_unjudged(usable):
-        return Why.NEVER_JUDGED
+        return Reason(Why.NEVER_JUDGED)
     if usable.job.key.case != job.case:
-        return Why.SAME_INPUT
+        return Reason(Why.SAME_INPUT, case=usable.job.key.case.name)
     if not usable.job.scoring_key:  # such a score is never reused
-        return Why.JUDGE_OUTAGE if usable.job.status is CaseStatus.ERROR else Why.REPLAYED
-    return Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED
+        return Reason(Why.JUDGE_OUTAGE if usable.job.status is CaseStatus.ERROR else Why.REPLAYED)
+    return Reason(Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED)
 
 
 def _is_unjudged(stored: StoredVerdict) -> bool:

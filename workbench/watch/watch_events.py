@@ -23,7 +23,7 @@ from workbench.model.facts import Fact
 from workbench.model.identity import ENDED_EARLY, CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, is_quarantined, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
-from workbench.model.text import neutralise, pluralise, redact
+from workbench.model.text import neutralise, one_line, pluralise, redact
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
 from workbench.watch.snapshot import SOURCE_KINDS, BrokenSource, Question, Snapshot
@@ -177,7 +177,8 @@ Kind = DependencyKind
 def describe_reason(reason: Reason, *, root: Path, state: Snapshot | None = None) -> str:
     """Return a reason in a few words. With `state`, the words say whether a value is new, removed or changed."""
     if reason.row is None:
-        return str(reason.why or Why.UNKNOWN)
+        named = f": {one_line(reason.case, width=60)}" if reason.case else ""
+        return f"{reason.why or Why.UNKNOWN}{named}"
     return neutralise(_describe_row(reason.row, root=root, state=state))
 
 

@@ -68,6 +68,22 @@ def test_a_case_without_expected_messages_accepts_any_message() -> None:
     assert find_kinds(make_older_turn(), make_older_turn(messages=[("cook", "One moment.")])) == []
 
 
+def test_pieces_of_a_streamed_text_are_no_messages() -> None:
+    def event(text: str) -> dict[str, Any]:
+        return {"author": "bot", "content": {"role": "model", "parts": [{"text": text}]}}
+
+    events = [event(text) for text in ("I look.", "It ", "is ", "dark.")]
+    turn = Invocation.model_validate(
+        {
+            "user_content": {"parts": [{"text": "hi"}]},
+            "final_response": {"parts": [{"text": "It is dark."}]},
+            "intermediate_data": {"invocation_events": events},
+        }
+    )
+
+    assert [message.text for message in list_messages(turn)] == ["I look."]
+
+
 def test_messages_of_events_exclude_thoughts_and_calls() -> None:
     turn = Invocation.model_validate(
         {

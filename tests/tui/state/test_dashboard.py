@@ -644,4 +644,4 @@ def test_cases_in_progress_have_a_part_of_the_bar(judged: Page, make: Any) -> No
     judged.state.board.begin_jobs([JobKey(case=make.key("a"), repeat=0)])
 
     assert judged.state.board.count_states()[CaseState.WAITING] == 1
-    assert "✗ 1 failed   ! 1 error   ○ 1 waiting" in judged.render()
+    assert "✗ 1 failed   ! 1 error   ◌ 1 waiting" in judged.render()

@@ -162,7 +162,28 @@ def summarize(error: BaseException) -> str:
         text = str(error).strip()
     except Exception:  # the agent's own __str__
         text = "(its text is not available)"
+    if isinstance(error, ImportError) and "relative import" in text:
+        text += _explain_relative_import(error)
     return f"{name}: {text}"[:_LONGEST_MESSAGE] if text else name
+
+
+def _explain_relative_import(error: ImportError) -> str:
+    """Name the module, its import root and the way out."""
+    entry, module, path = error.__traceback__, "", ""
+    while entry is not None:
+        frame = entry.tb_frame
+        if not frame.f_code.co_filename.startswith("<frozen"):
+            module, path = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
+        entry = entry.tb_next
+    if not module or not os.path.isabs(path):
+        return ""
+    root = path
+    for _ in module.split("."):
+        root = os.path.dirname(root)
+    return (
+        f": {module} is imported from {root}, and its import leads above that folder. Import from the folder instead "
+        "(without leading dots), or set `path` of the target to the folder above"
+    )
 
 
 def is_infrastructure(error: BaseException) -> bool:

@@ -230,7 +230,8 @@ def make_turn_result(
 
     `inference_calls` of the answer is set if the adapter sees model calls. `calls_unknown` says why reports of tool
     calls are missing. `calls_unknown_by_design` says why an answer without calls does not mean that no tool was called.
-    `arguments_unknown` says why only the names of calls are known. `pending` is what the agent waits for.
+    `arguments_unknown` says why only the names of calls are known. `pending` is what the agent waits for. `notes` are
+    remarks on the turn.
     """
     response = answer["response"]
     calls = answer["tool_uses"]
@@ -259,6 +260,7 @@ def make_turn_result(
         "spans": spans,
         **({"calls_unknown_by_design": True} if is_by_design else {}),
         **({"pending": answer["pending"]} if answer.get("pending") else {}),
+        **({"notes": answer["notes"]} if answer.get("notes") else {}),
     }
 
 

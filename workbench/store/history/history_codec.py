@@ -104,7 +104,7 @@ def _has_only_turns(execution: Execution) -> bool:
 
 def _has_only_invocation(turn: TurnResult) -> bool:
     optional = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown, turn.pending)
-    return all(each is None for each in optional) and not turn.calls_unknown_by_design
+    return all(each is None for each in optional) and not turn.calls_unknown_by_design and not turn.notes
 
 
 def _has_only_words_and_calls(invocation: Invocation) -> bool:

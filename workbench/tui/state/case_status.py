@@ -60,7 +60,7 @@ QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantine", Style.WARNING)
 
 _BADGES = {
     CaseState.NOT_RUN: Badge("○", "not run", Style.MUTED),
-    CaseState.WAITING: Badge("○", "waiting", Style.RUNNING),
+    CaseState.WAITING: Badge("◌", "waiting", Style.RUNNING),
     CaseState.RUNNING: Badge("◐", "running", Style.RUNNING),
     CaseState.PASSED: Badge("✓", "passed", Style.PASSED),
     CaseState.FAILED: Badge("✗", "failed", Style.FAILED),
@@ -68,7 +68,7 @@ _BADGES = {
     CaseState.ERROR: Badge("!", "error", Style.ERROR),
     CaseState.NOT_EVALUATED: Badge("?", "not evaluated", Style.WARNING),
     CaseState.SKIPPED: Badge("-", "skipped", Style.MUTED),
-    CaseState.CANCELLED: Badge("-", "cancelled", Style.WARNING),
+    CaseState.CANCELLED: Badge("⊘", "cancelled", Style.WARNING),
 }
 
 _METRIC_BADGES = {

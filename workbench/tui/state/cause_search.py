@@ -39,6 +39,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
+from workbench.tui.state.watch_state import WatchMode
 
 if TYPE_CHECKING:
     from workbench.engine.ablation import Ablated
@@ -427,7 +428,8 @@ def list_influences(state: ProjectState, case: CaseKey) -> list[str]:
     if has_unsaved_edits(state, case):
         found.append(UNSAVED_EDITS)
     if state.watch.is_active:
-        found.append("watch is on: code that you save counts from the next execution on")
+        word = "paused" if state.watch.mode is WatchMode.PAUSED else "on"
+        found.append(f"watch is {word}: code that you save counts from the next execution on")
     if state.is_busy:
         found.append("a run is in progress: it and the search use the agent at the same time")
     return found

@@ -626,7 +626,7 @@ def _format_fit(info: MetricInfo, facts: CaseFacts | None) -> str:
 
 
 def _format_fact(name: str, text: str) -> Paragraph:
-    return Paragraph((StyledText(f"{name:<{_NAME}}", Style.MUTED), StyledText(text)), hang=_NAME)
+    return Paragraph((StyledText(f"{name:<{_NAME - 1}} ", Style.MUTED), StyledText(text)), hang=_NAME)
 
 
 def _pad_text(text: str, width: int) -> str:

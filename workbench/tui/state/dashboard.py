@@ -648,7 +648,7 @@ def _draw_bar(shares: Sequence[tuple[Badge, int]], width: int) -> Line:
         cells[cells.index(max(cells))] -= 1
     for index in sorted(range(len(cells)), key=lambda index: cells[index] - exact[index])[: width - sum(cells)]:
         cells[index] += 1
-    fills = (("╌" if badge.symbol in "○-" else "━") for badge, _ in shares)
+    fills = (("╌" if badge.symbol in "○◌-⊘" else "━") for badge, _ in shares)
     return tuple(
         StyledText(badge.symbol + fill * (size - 1), badge.style)
         for (badge, _), fill, size in zip(shares, fills, cells, strict=True)

@@ -487,10 +487,10 @@ class _Diff:
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_messages(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
-            for cause in (text for place, text in self._causes if place == number):
-                self._writer.add(Paragraph.from_text(safe_line(cause), Style.WARNING, indent=2, hang=2))
         else:
             self._write_lone_turn(number, expected, actual)
+        for cause in (text for place, text in self._causes if place == number):
+            self._writer.add(Paragraph.from_text(safe_line(cause), Style.WARNING, indent=2, hang=2))
 
     def _expects_nothing(self, side: Invocation) -> bool:
         """Whether it is a row without a reference response and without a reference trajectory."""

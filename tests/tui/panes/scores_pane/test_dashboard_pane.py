@@ -76,12 +76,12 @@ async def test_the_bar_moves_during_a_run(lights: Any, make: Any, open_fake_app:
         await screen.pilot.pause(0.2)
         (run,) = lights.started_runs
         run.begin()
-        await screen.until("○ 3 waiting", "next  x stop")
+        await screen.until("◌ 3 waiting", "next  x stop")
 
         run.finish(make.result(make.key("on"), CaseStatus.PASSED))
-        await screen.until("✓ 1 passed   ○ 2 waiting")
+        await screen.until("✓ 1 passed   ◌ 2 waiting")
         run.finish(make.result(make.key("off"), CaseStatus.FAILED))
-        await screen.until("✓ 1 passed   ✗ 1 failed   ○ 1 waiting")
+        await screen.until("✓ 1 passed   ✗ 1 failed   ◌ 1 waiting")
 
         run.finish(make.result(make.key("两盏灯"), CaseStatus.ERROR))
         run.end()

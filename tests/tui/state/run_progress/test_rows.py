@@ -203,7 +203,7 @@ def test_the_summary_counts_in_words_and_says_what_remains(make: Any) -> None:
     text = "".join(piece.text for piece in how_far)
     assert "2 of 6 · 2.00 s elapsed · about 4.00 s left · 1.0/s" in text
     words = "".join(piece.text for piece in counts)
-    assert words == " ◐ 1 running  ○ 3 waiting  ✓ 1 passed  ✗ 1 failed "
+    assert words == " ◐ 1 running  ◌ 3 waiting  ✓ 1 passed  ✗ 1 failed "
 
 
 def test_external_text_cannot_break_the_rows(make: Any) -> None:

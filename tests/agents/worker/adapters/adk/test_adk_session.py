@@ -223,6 +223,34 @@ async def test_a_toolset_that_cannot_be_loaded_ends_the_turn_with_its_cause(
     assert re.search(f"toolset Remote.*{cause}", str(conversation.error))
 
 
+async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks_on_the_turn(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        import logging
+
+        from google.adk.agents import BaseAgent
+        from google.adk.events import Event
+        from google.genai import types
+
+        class Streaming(BaseAgent):
+            async def _run_async_impl(self, context):
+                try:
+                    raise OSError("no store")
+                except OSError:
+                    logging.getLogger("google_adk.memory").exception("Memory is not available")
+                for text in ("It is ", "dark."):
+                    yield Event(author="root", partial=True, content=types.Content(parts=[types.Part(text=text)]))
+
+        root_agent = Streaming(name="root")
+        """,
+        "look",
+    )
+
+    (turn,) = conversation.turns
+    assert turn.notes[0] == ("logged as an error, and the agent went on: Memory is not available: OSError: no store")
+    assert turn.notes[1].startswith("the agent sent partial events only, so the turn has no response")
+
+
 async def test_a_model_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """

@@ -46,12 +46,12 @@ class AdkSession(Session):
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
-        from .toolset_errors import collect_lost_toolsets
+        from ...logged_errors import collect_logged_errors
 
         message = _parse_user_content(content)
         self._trace.begin_turn(index)
         events = TurnEvents()
-        lost_toolsets = collect_lost_toolsets()
+        logged = collect_logged_errors()
         sent_at, started = time.time(), time.perf_counter()
         try:
             stream = self._runner.run_async(
@@ -59,7 +59,7 @@ class AdkSession(Session):
             )
             async with aclosing(stream):
                 async for event in stream:
-                    _check_toolsets(lost_toolsets)
+                    _check_toolsets(logged.lost_toolsets)
                     events.add(event)
             duration = time.perf_counter() - started
             _check_answered(events)
@@ -78,6 +78,7 @@ class AdkSession(Session):
             "inference_calls": calls,
             "usage": usage or None,
             "calls_unknown": events.calls_unknown,
+            "notes": [*logged.list_notes(), *events.list_notes()],
         }
 
     async def state(self) -> dict[str, Any]:

@@ -16,6 +16,12 @@ from ..object_json import as_json
 _USER = "user"
 
 
+_ONLY_PARTIAL = (
+    "the agent sent partial events only, so the turn has no response: yield the whole text in a last event that is not "
+    "partial"
+)
+
+
 class TurnEvents:
     """Collects the google.adk `Event`s of one turn; only what an invocation needs is kept.
 
@@ -40,6 +46,12 @@ class TurnEvents:
         self._calls = 0
         self._responses = 0
         self._texts = 0
+        self._has_partial = False
+
+    def list_notes(self) -> list[str]:
+        """Return remarks on the events of a whole turn."""
+        is_partial = self._has_partial and self._final is None
+        return [_ONLY_PARTIAL] if is_partial else []
 
     @property
     def calls_unknown(self) -> str | None:
@@ -50,6 +62,7 @@ class TurnEvents:
         """Add the next event. Raises AgentFault if the agent said more texts than are kept."""
         if self.invocation_id is None:
             self.invocation_id = event.invocation_id
+        self._has_partial = self._has_partial or bool(event.partial and _has_parts(event) and _has_text(event))
         self.authors.setdefault(event.author)
         if event.usage_metadata is not None or event.model_version is not None:
             self.model_calls += 1

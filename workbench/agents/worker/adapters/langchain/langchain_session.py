@@ -65,6 +65,9 @@ class LangchainSession(Session):
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
+        from ...logged_errors import collect_logged_errors
+
+        logged = collect_logged_errors()
         said = HumanMessage(content=_convert_content(content), id=str(uuid.uuid4()))
         given = self._form.build_input(said, read_prompt(content))
         self._watch.begin_turn(index)
@@ -96,6 +99,7 @@ class LangchainSession(Session):
         )
         answer["inference_calls"] = calls
         answer["usage"] = usage or sum_usage(messages) or None
+        answer["notes"] = logged.list_notes()
         return make_turn_result(content, answer, duration=duration, spans=[])
 
     def _count_calls(self, answer: dict[str, Any], messages: list[Any], result: Any, *, is_waiting: bool) -> None:
