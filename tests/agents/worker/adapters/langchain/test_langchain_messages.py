@@ -191,3 +191,42 @@ def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> Non
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
         read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[])
+
+
+@needs_langchain
+async def test_structured_output_is_the_response_and_its_call_is_that_of_langchain(lang: Any) -> None:
+    lang.agent("""
+        from langchain.agents import create_agent
+        from langchain.agents.structured_output import ToolStrategy
+        from langchain_core.language_models import BaseChatModel
+        from langchain_core.messages import AIMessage, ToolMessage
+        from langchain_core.outputs import ChatGeneration, ChatResult
+        from models import weather
+        from pydantic import BaseModel
+
+        class Report(BaseModel):
+            city: str
+            sky: str | None = None
+
+        class Scripted(BaseChatModel):
+            @property
+            def _llm_type(self):
+                return "scripted"
+
+            def bind_tools(self, tools, **kwargs):
+                return self
+
+            def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+                answered = any(isinstance(message, ToolMessage) for message in messages)
+                name = "Report" if answered else "weather"
+                call = {"name": name, "args": {"city": "Rome"}, "id": name, "type": "tool_call"}
+                return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+
+        answer = create_agent(Scripted(), [weather], response_format=ToolStrategy(Report))
+    """)
+
+    talk = await lang.talk(lang.langchain(), "Rome")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ['{"city": "Rome", "sky": null}']
+    assert [name for name, *_ in get_calls(talk.turns[0])] == ["weather"]

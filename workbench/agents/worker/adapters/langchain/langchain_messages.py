@@ -431,6 +431,10 @@ def _find_repeated(messages: list[Any], waiting: set[Any]) -> set[Any]:
     return found
 
 
+_STRUCTURED = "structured_response"
+"""The key under which an agent of LangChain with `response_format` returns its structured output."""
+
+
 def read_result(
     result: Any, *, said: Any, known: Known, is_graph: bool, pending: list[str]
 ) -> tuple[dict[str, Any], list[Any]]:
@@ -450,7 +454,9 @@ def read_result(
             new = _select_new_messages(messages, said, known)
             if not new:
                 raise AgentFault("the agent ended the turn without a message of its own")
-            return read_messages(new), [said, *new]
+            structured = result.get(_STRUCTURED)
+            answer = read_messages(new)
+            return (answer if structured is None else _use_structured(answer, structured)), [said, *new]
         answer = _read_dict(result, is_graph=is_graph)
     elif _is_message(result):
         return read_messages([result]), [said, result]
@@ -461,6 +467,25 @@ def read_result(
     from langchain_core.messages import AIMessage
 
     return answer, [said, AIMessage(content=answer["response"] or "")]
+
+
+def _use_structured(answer: dict[str, Any], structured: Any) -> dict[str, Any]:
+    """Return the answer with the structured output as its response, and without the call by which the model gave it.
+
+    The schema is offered to the model as a tool, which is never called: LangChain itself answers such a call.
+    """
+    dump = getattr(structured, "model_dump", None)
+    value = dump(mode="json") if dump is not None else as_json(structured)
+    schema = type(structured).__name__
+    given = {use["id"] for use in answer["tool_uses"] if use["name"] == schema}
+    answered = {item["id"] for item in answer["tool_responses"] if "Returning structured response" in str(item)}
+    own = given | answered
+    return {
+        **answer,
+        "response": json.dumps(value, ensure_ascii=False),
+        "tool_uses": [use for use in answer["tool_uses"] if use["id"] not in own],
+        "tool_responses": [item for item in answer["tool_responses"] if item["id"] not in own],
+    }
 
 
 def read_messages(messages: list[Any]) -> dict[str, Any]:
