@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from workbench import __version__
 from workbench.cli.console import WRONG, write_lines
 from workbench.model.installation import install_command
 from workbench.model.target import AgentKind
-from workbench.model.text import neutralise, pluralise, redact
+from workbench.model.text import join_some, neutralise, pluralise, redact
 
 if TYPE_CHECKING:
     from workbench.agents.ray_hosts import RayCluster
@@ -55,6 +56,8 @@ _KEYS = (
     "OPENAI_API_KEY",
 )
 _MOST_ROWS = 5
+_IMPORTED = (AgentKind.FUNCTION, AgentKind.ADK, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE)
+"""Kinds whose module is imported."""
 
 
 @click.command()
@@ -79,6 +82,7 @@ def doctor(path: Path, *, check: bool) -> int:
         problems += report_missing_keys(judges, find_user_models(workspace))
         answers, unanswered = asyncio.run(ask_judges(judges, workspace)) if check else ({}, [])
         agents = check_targets(workspace.project.targets.values(), ask=check)
+        problems += _find_import_problems(workspace, agents)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]
@@ -203,6 +207,50 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
         yield from _find_config_problems(config, workspace)
     yield from workspace.find_tool_problems()
     yield from _find_screen_problems(workspace)
+
+
+def _find_import_problems(workspace: Workspace, agents: Mapping[str, Health]) -> Iterator[str]:
+    """Import the module of each Python agent in a process of its own, and yield what it lacks.
+
+    Also yield which dependencies of `pyproject.toml` its interpreter does not have.
+    """
+    from workbench.agents.worker.faults import explain_interpreter
+    from workbench.engine.plan import PlanError
+
+    targets = [
+        target
+        for target in workspace.project.targets.values()
+        if target.kind in _IMPORTED and not target.is_remote and not agents[target.name].problems
+    ]
+    described = {target.name: workspace.start_describing(target.name) for target in targets}
+    for future in described.values():
+        try:
+            future.result()
+        except PlanError as error:
+            yield str(error)
+    if any(target.python is None for target in targets):
+        missing = list(_find_missing_dependencies(workspace.root / "pyproject.toml"))
+        if missing:
+            named = join_some(missing, 5)
+            yield f"pyproject.toml needs {named}, not installed here. {explain_interpreter(str(workspace.root))}"
+
+
+def _find_missing_dependencies(file: Path) -> Iterator[str]:
+    """Yield the dependencies of a project that this interpreter does not have. Those with a condition are skipped."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project")
+    except (OSError, ValueError):
+        return
+    dependencies = project.get("dependencies") if isinstance(project, dict) else None
+    for each in dependencies if isinstance(dependencies, list) else ():
+        name = re.match(r"[\w.-]+", str(each))
+        if name is not None and ";" not in str(each):
+            try:
+                version(name[0])
+            except PackageNotFoundError:
+                yield name[0]
 
 
 def _find_write_problems(root: Path) -> Iterator[str]:

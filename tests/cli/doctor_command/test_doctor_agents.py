@@ -274,7 +274,7 @@ def test_doctor_names_a_missing_extra(workbench: CommandLine, monkeypatch: pytes
     [
         ("1.17.0", "  old: google-adk 1.17.0 is too old, expected 1.18 or newer: pip install -U google-adk (in "),
         (None, "  old: google-adk is not installed for its interpreter "),
-        ("1.18.0", "no problems found"),
+        ("1.18.0", "but google is missing: install it again there"),  # the import is tried
     ],
 )
 def test_an_old_or_missing_google_adk_is_a_problem(
@@ -304,3 +304,29 @@ def test_an_error_in_a_file_of_sessions_is_a_problem(workbench: CommandLine) -> 
 
     assert result.status == 2
     assert "  then: then.json:1:17: error: eval_set_id: ADK cannot save" in result.out
+
+
+@pytest.mark.parametrize(
+    ("files", "way_out"),
+    [
+        (("uv.lock",), '; run `uv sync` in {root}, and set python = "{root}/.venv/bin/python" for the target'),
+        (("uv.lock", ".venv/bin/python"), '; the project has its own: set python = "{root}/.venv/bin/python" for the'),
+        (("poetry.lock",), "; run `poetry install` in {root}, and set python to what `poetry env info --executable`"),
+        ((".git/HEAD",), f"; `{sys.executable} -m pip install` adds packages to it"),
+    ],
+)
+def test_packages_of_the_project_that_are_not_here_are_named_with_the_line_that_mends_it(
+    workbench: CommandLine, files: tuple[str, ...], way_out: str
+) -> None:
+    workbench.write("home/agent.py", "import not_installed\ndef answer(prompt): return 'x'")
+    workbench.write("pyproject.toml", '[project]\nname = "x"\ndependencies = ["pytest", "no-such-package>=1"]\n')
+    for name in files:
+        workbench.write(name, "")
+
+    result = workbench("doctor")
+
+    interpreter = f"The interpreter is {sys.executable}{way_out.format(root=workbench.root)}"
+    assert result.status == 2
+    assert f"home: ModuleNotFoundError: No module named 'not_installed'. {interpreter}" in result.out
+    assert f"pyproject.toml needs no-such-package, not installed here. {interpreter}" in result.out
+    assert interpreter in workbench("run", "home").out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 
 from .adapters.base import AgentFault, LoadError
 from .recording import hooks
@@ -164,7 +165,40 @@ def summarize(error: BaseException) -> str:
         text = "(its text is not available)"
     if isinstance(error, ImportError) and "relative import" in text:
         text += _explain_relative_import(error)
+    elif isinstance(error, ModuleNotFoundError) and error.name and not _is_of_project(error.name):
+        text += f". {explain_interpreter(os.getcwd())}"
     return f"{name}: {text}"[:_LONGEST_MESSAGE] if text else name
+
+
+def _is_of_project(module: str) -> bool:
+    """True if the first part of a missing module is a folder or file of the project, so that nothing is installed."""
+    first = module.partition(".")[0]
+    return os.path.isdir(first) or os.path.isfile(f"{first}.py")
+
+
+def explain_interpreter(folder: str) -> str:
+    """Name the interpreter in use, and the line that gives it the packages of the project around a folder."""
+    sentence, place = f"The interpreter is {sys.executable}", folder
+    while True:
+        environment = os.path.join(place, ".venv")
+        has_lock = [name for name in ("uv.lock", "poetry.lock") if os.path.isfile(os.path.join(place, name))]
+        found = [os.path.join(environment, *path) for path in (("bin", "python"), ("Scripts", "python.exe"))]
+        python = next(filter(os.path.isfile, found), found[0])
+        is_own = os.path.realpath(environment) == os.path.realpath(sys.prefix)
+        if os.path.isfile(python) and not is_own:
+            return f'{sentence}; the project has its own: set python = "{python}" for the target in workbench.toml'
+        if "uv.lock" in has_lock:
+            more = "" if is_own else f', and set python = "{python}" for the target in workbench.toml'
+            return f"{sentence}; run `uv sync` in {place}{more}"
+        if "poetry.lock" in has_lock:
+            return (
+                f"{sentence}; run `poetry install` in {place}, and set python to what `poetry env info --executable` "
+                "prints, for the target in workbench.toml"
+            )
+        above = os.path.dirname(place)
+        if above == place or os.path.isdir(os.path.join(place, ".git")):
+            return f"{sentence}; `{sys.executable} -m pip install` adds packages to it"
+        place = above
 
 
 def _explain_relative_import(error: ImportError) -> str:
