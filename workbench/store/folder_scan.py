@@ -17,7 +17,8 @@ from workbench.store.files import CRITERIA_FILES, EVAL_SET_SUFFIXES, SIDECAR_SUF
 
 # One walk over a project finds possible agents and eval sets
 
-AGENT_FILES = ("agent.py", "__init__.py")
+_AGENT_CONFIG = "root_agent.yaml"
+AGENT_FILES = ("agent.py", "__init__.py", _AGENT_CONFIG)
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv"})
 
@@ -178,21 +179,20 @@ def _find_misspelt_file(folder: Path) -> str | None:
             if module.imports_adk and not {*module.values, *module.functions}.isdisjoint(_NAMES):
                 return f"{paths[name].name} is not read: rename it to agent.py"
     texts = [name for name in paths if name.endswith((".yaml", ".yml"))]
-    for name in get_close_matches("root_agent.yaml", texts, n=1, cutoff=0.85) or ["agent.yaml", "agent.yml"]:
+    for name in get_close_matches(_AGENT_CONFIG, texts, n=1, cutoff=0.85) or ["agent.yaml", "agent.yml"]:
         with contextlib.suppress(KeyError, OSError):
             if name.startswith("root_") or _YAML_AGENT.search(paths[name].read_bytes()):
-                return (  # ADK itself reads root_agent.yaml
-                    f"{paths[name].name} alone is not read: add agent.py with root_agent = "
-                    "config_agent_utils.from_config(PATH) of google.adk.agents"
-                )
+                return f"{paths[name].name} is not read: rename it to {_AGENT_CONFIG}"
     return None
 
 
 def holds_adk_agent(path: Path, *, root: Path) -> bool:
     """True if the module at `path` binds an ADK agent, itself or by importing one from another module below `root`.
 
-    Raises InvalidSource if the file is not valid Python, and OSError if it cannot be read.
+    An agent config always is one. Raises InvalidSource if the file is not valid Python, OSError if it cannot be read.
     """
+    if path.name == _AGENT_CONFIG:
+        return True
     data = path.read_bytes()
     if not _PROMISING.search(data):
         return False

@@ -140,11 +140,12 @@ def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
     if folder.name in AGENT_FILES:
         folder = folder.parent
     if not folder.is_dir():
-        raise StoreError(path, "there is no such agent: expected a folder with agent.py or __init__.py")
-    if not any((folder / name).is_file() for name in AGENT_FILES) and not (folder / "agent").is_dir():
         raise StoreError(
-            path, f"has no agent: {explain_missing_agent(folder) or 'expected agent.py or __init__.py in it'}"
+            path, "there is no such agent: expected a folder with agent.py, __init__.py or root_agent.yaml"
         )
+    if not any((folder / name).is_file() for name in AGENT_FILES) and not (folder / "agent").is_dir():
+        expected = explain_missing_agent(folder) or f"expected one of {', '.join(AGENT_FILES)} in it"
+        raise StoreError(path, f"has no agent: {expected}")
     return folder
 
 

@@ -113,11 +113,10 @@ def test_a_set_beside_an_agent_with_sub_agents_belongs_to_it(folder: ProjectFold
             "from google.adk import Agent\n\nx = (",
             "home: agent.py:3: not readable as Python: '(' was never",
         ),
-        ("root_agent.yaml", "name: home", "home: root_agent.yaml alone is not read: add agent.py with root_agent"),
-        ("root_agnet.yaml", "name: home", "home: root_agnet.yaml alone is not read: add agent.py with root_agent"),
-        ("root_agent.yml", "name: home", "home: root_agent.yml alone is not read: add agent.py with root_agent"),
-        ("Root_Agent.yaml", "name: home", "home: Root_Agent.yaml alone is not read: add agent.py with root_agent"),
-        ("agent.yaml", "name: a\ninstruction: x", "home: agent.yaml alone is not read: add agent.py with root_agent"),
+        ("root_agnet.yaml", "name: home", "home: root_agnet.yaml is not read: rename it to root_agent.yaml"),
+        ("root_agent.yml", "name: home", "home: root_agent.yml is not read: rename it to root_agent.yaml"),
+        ("Root_Agent.yaml", "name: home", "home: Root_Agent.yaml is not read: rename it to root_agent.yaml"),
+        ("agent.yaml", "name: a\ninstruction: x", "home: agent.yaml is not read: rename it to root_agent.yaml"),
         ("Agent.py", ADK_AGENT, "home: Agent.py is not read: rename it to agent.py"),
         ("agnet.py", ADK_AGENT, "home: agnet.py is not read: rename it to agent.py"),
     ],
@@ -358,11 +357,23 @@ def test_a_folder_without_an_agent_is_refused(folder: ProjectFolder) -> None:
 
     with pytest.raises(StoreError, match=r"missing: there is no such agent"):
         make_adk_target(folder.root / "missing", root=folder.root)
-    with pytest.raises(StoreError, match=r"empty: has no agent: expected agent.py or __init__.py"):
+    with pytest.raises(StoreError, match=r"has no agent: expected one of agent.py, __init__.py, root_agent.yaml in it"):
         make_adk_target(folder.root / "empty", root=folder.root)
-    folder.write("yaml/root_agent.yaml", "name: yaml")
-    with pytest.raises(StoreError, match=r"yaml: has no agent: root_agent.yaml alone is not read"):
+    folder.write("yaml/root_agent.yml", "name: yaml")
+    with pytest.raises(
+        StoreError, match=r"yaml: has no agent: root_agent.yml is not read: rename it to root_agent.yaml"
+    ):
         make_adk_target(folder.root / "yaml", root=folder.root)
+
+
+def test_an_agent_config_is_an_agent(folder: ProjectFolder) -> None:
+    folder.write("desk/root_agent.yaml", "name: desk")
+    folder.write_set("desk/x.evalset.json")
+
+    project = folder.discover()
+
+    assert project.targets["desk"].location == "desk"
+    assert project.eval_sets[0].target == "desk"
 
 
 def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

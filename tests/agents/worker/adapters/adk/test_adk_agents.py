@@ -14,7 +14,7 @@ import pytest
 from tests.agents.worker.adapters.adk.conftest import Agents
 from tests.agents.worker.adapters.adk.prelude import PRELUDE
 from workbench.agents.worker.adapters import adk
-from workbench.agents.worker.adapters.adk.adk_agents import get_agent_type
+from workbench.agents.worker.adapters.adk.adk_agents import find_agent, get_agent_type, tool_name
 from workbench.agents.worker.adapters.base import LoadError
 
 pytestmark = pytest.mark.needs_adk
@@ -130,7 +130,7 @@ async def test_a_factory_makes_one_agent_per_session_and_its_exit_stack_closes_w
 
 NOT_FOUND = {
     "no folder": (None, "no agent folder .*missing"),
-    "an empty folder": ({"README.md": ""}, "expected agent.py or __init__.py with `root_agent`"),
+    "an empty folder": ({"README.md": ""}, "expected root_agent.yaml, or agent.py or __init__.py with `root_agent`"),
     "a module without an agent": ({"agent.py": "x = 1"}, "looked in agent.py for `root_agent`"),
     "an agent that is None": ({"agent.py": "root_agent = None"}, "; root_agent is None"),
     "a module with a misspelt agent": (
@@ -347,3 +347,28 @@ def test_the_agent_type_of_adk_1_is_base_agent(monkeypatch: pytest.MonkeyPatch) 
 
 def _raise_not_found(name: str) -> str:
     raise importlib.metadata.PackageNotFoundError(name)
+
+
+def test_an_agent_config_is_loaded_with_its_tools(agents: Agents) -> None:
+    folder = agents.write(
+        "configured_desk",
+        {
+            "root_agent.yaml": "name: desk\nmodel: gemini-2.5-flash\ninstruction: Look.\n"
+            "tools:\n  - name: configured_desk.tools.look\n",
+            "tools.py": "def look(city: str) -> str:\n    return city\n",
+        },
+    )
+
+    adapter = agents.adapter("configured_desk")  # its roots are importable
+    source = find_agent(str(folder))
+
+    assert adapter.target["location"] == "configured_desk"
+    assert source.place == str(folder / "root_agent.yaml")
+    assert (source.agent.name, [tool_name(tool) for tool in source.agent.tools]) == ("desk", ["look"])
+
+
+def test_an_agent_config_that_adk_cannot_build_is_reported_with_its_file(agents: Agents) -> None:
+    folder = agents.write("broken_desk", {"root_agent.yaml": "name: [1"})
+
+    with pytest.raises(LoadError, match=r"broken_desk/root_agent.yaml: google-adk cannot build the agent: "):
+        find_agent(str(folder))

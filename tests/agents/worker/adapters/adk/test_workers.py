@@ -112,7 +112,7 @@ async def test_a_missing_agent_is_reported_before_anything_runs(agents: Agents) 
         _, end, _ = await talk(host, "hello")
 
     assert end.failure.kind is FailureKind.SETUP
-    assert "expected agent.py or __init__.py" in end.failure.message
+    assert "agent.py or __init__.py" in end.failure.message
 
 
 async def test_agents_with_absolute_imports_and_factories_run_in_workers(agents: Agents) -> None:

@@ -177,6 +177,10 @@ class AdkAgentSource(NamedTuple):
     factory: Any = None
 
 
+CONFIG_FILE = "root_agent.yaml"
+"""The file of an agent that is configured without code."""
+
+
 def agent_folder(target: dict[str, Any]) -> str:
     """Return the agent's folder: `location` inside `path`, or absolute; `path` may also be the parent of the agent's
     folder.
@@ -215,11 +219,14 @@ def find_env_file(folder: str) -> str | None:
 def find_agent(folder: str) -> AdkAgentSource:
     """Import the agent in `folder`. Raises LoadError without an agent; the agent's own exceptions propagate."""
     if not os.path.isdir(folder):
-        raise LoadError(f"no agent folder {folder}: expected a folder with agent.py or __init__.py")
+        raise LoadError(f"no agent folder {folder}: expected a folder with agent.py, __init__.py or root_agent.yaml")
     has_package = os.path.isfile(os.path.join(folder, "__init__.py"))
     has_module = os.path.isfile(os.path.join(folder, "agent.py")) or os.path.isdir(os.path.join(folder, "agent"))
+    config = os.path.join(folder, CONFIG_FILE)
+    if os.path.isfile(config) and not has_module:
+        return AdkAgentSource(place=config, agent=_load_config(config))
     if not has_package and not has_module:
-        raise LoadError(f"no agent in {folder}: expected agent.py or __init__.py with {_SOUGHT}")
+        raise LoadError(f"no agent in {folder}: expected root_agent.yaml, or agent.py or __init__.py with {_SOUGHT}")
     package = _import_package(folder)
     source = _find_source(_find_agent_module(package)) or _find_source(package)
     if source is None and has_module:
@@ -234,6 +241,18 @@ def find_agent(folder: str) -> AdkAgentSource:
         looked = " and ".join(name for name, there in (("__init__.py", has_package), ("agent.py", has_module)) if there)
         raise LoadError(f"no agent in {folder}: looked in {looked} for {_SOUGHT}{near}")
     return source
+
+
+def _load_config(path: str) -> Any:
+    """Build the agent of a YAML file (Agent Config). Raises LoadError if it cannot be built."""
+    try:
+        from google.adk.agents.config_agent_utils import from_config
+    except ImportError:
+        raise LoadError(f"{path}: this version of google-adk does not read agent configs") from None
+    try:
+        return from_config(path)
+    except Exception as error:
+        raise LoadError(f"{path}: google-adk cannot build the agent: {error}") from error
 
 
 async def make_agent(source: AdkAgentSource) -> tuple[Any, Any]:
