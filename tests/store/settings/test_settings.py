@@ -91,7 +91,7 @@ def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_known_one(
     assert loaded.settings.run.runs == 2
     assert loaded.problems == (
         "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation, "
-        "confirm, executor, ray; did you mean 'concurrency'?",
+        "confirm, adk_results, executor, ray; did you mean 'concurrency'?",
         "workbench.toml:17: run.ray.adress: unknown key, expected one of address, runtime_env, resources, max_workers; "
         "did you mean 'address'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
