@@ -129,7 +129,8 @@ class TargetSettings(SettingsSection):
     eval_sets: tuple[str, ...] | None = Field(default=None, strict=False)
     """Patterns of the eval sets this agent is tested with, relative to `path` or to the root. Default: by location."""
     config: str | None = None
-    """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
+    """Criteria file, relative to `path` or to the root. Default: the nearest `test_config.json` or
+    `eval_config.json`, beside each eval set or above it."""
     watch: tuple[str, ...] = Field(default=(), strict=False)
     """Additional files or folders (no patterns) whose change affects every case."""
     rerun: Literal["affected", "always"] = "affected"
