@@ -151,11 +151,18 @@ def test_the_project_page_sums_all_agents_and_lists_the_worst_sets_first(project
     results = [make.result(make.key("a"), PASSED), make.result(make.key("b"), PASSED), make.result(far, FAILED)]
     for each in results:
         project_page.state.load_stored({each.case: [make.stored_job(each)]})
+    counts = RunSummary(total=3, passed=2, failed=1)
     run = StoredRun(
-        run_id="r1", root="/work", started_at=NOW, command="workbench run", ended=True, duration_seconds=2.0
+        run_id="r1",
+        root="/work",
+        started_at=NOW,
+        command="workbench run",
+        ended=True,
+        duration_seconds=2.0,
+        summary=counts,
     )
     summary = summarize_scores(StoredScores(make.stored_job(each), each.metrics) for each in results)
-    runs = [RunPart(run, RunSummary(total=3, passed=2, failed=1))]
+    runs = [RunPart(run, counts)]
     project_page.dashboard.report = GroupReport(summary, {far: "why it failed"}, runs)
 
     text = project_page.render()
@@ -417,9 +424,11 @@ def test_the_costliest_cases_have_dollars_if_these_are_known(make_page: Callable
 def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(judged: Page) -> None:
     passed = (0, 2, 3, 4)
     runs = [
-        RunPart(make_run(number), RunSummary(total=4, passed=count, failed=4 - count))
+        RunPart(make_run(number).model_copy(update={"summary": counts}), counts)
         for number, count in enumerate(passed)
+        for counts in [RunSummary(total=4, passed=count, failed=4 - count)]
     ]
+    runs[2] = runs[2]._replace(run=runs[2].run.model_copy(update={"summary": RunSummary(total=9)}))  # of other agents
     assert judged.dashboard.report is not None
     judged.dashboard.report = GroupReport(judged.dashboard.report.summary, {}, runs[::-1])
 
@@ -429,7 +438,7 @@ def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(
     assert lines[1] == "▁▅▇█  0% → 100% passed"
     assert [line[16:] for line in lines[2:]] == [
         "  4 of 4 passed  12 s",
-        "  3 of 4 passed  ✗ 1  12 s",
+        "  3 of 4 passed  ✗ 1",  # the time is that of all agents of the run
         "  2 of 4 passed  ✗ 2  12 s",
     ]
 
@@ -645,3 +654,28 @@ def test_cases_in_progress_have_a_part_of_the_bar(judged: Page, make: Any) -> No
 
     assert judged.state.board.count_states()[CaseState.WAITING] == 1
     assert "✗ 1 failed   ! 1 error   ◌ 1 waiting" in judged.render()
+
+
+def test_failing_criteria_come_first_and_keep_their_lines_on_a_low_screen(
+    make_page: Callable[..., Page], make: Any
+) -> None:
+    page = make_page(*"ab")
+    scores = {"passes": 1.0, "fails": 0.0, "fails_too": 0.2}
+    metrics = [
+        MetricResult(
+            name=name,
+            score=score,
+            threshold=0.5,
+            status=MetricStatus.PASSED if score > 0.5 else MetricStatus.FAILED,
+            scored=1,
+            total=1,
+        )
+        for name, score in scores.items()
+    ]
+    page.report(*(make.result(make.key(name), FAILED, metrics=metrics) for name in "ab"))
+
+    text = page.render(width=44, height=16)
+
+    assert "fails_too" in text, text
+    assert text.index("✗ fails") < text.index("✗ fails_too")
+    assert "passes" not in text

@@ -157,7 +157,8 @@ class HistoryPane(Pane):
                 )
             else:
                 parts = await backend.history.read_runs(target, eval_set or None)
-                self._show_history(GroupRuns(parts, target=target, eval_set=eval_set or None))
+                sets = {each.relative for each in self.context.state.browser.sets if each.target == target}
+                self._show_history(GroupRuns(parts, target=target, eval_set=eval_set or None, eval_sets=sets))
         except StoreError as error:
             self._shown = None
             self.query_one(RowsAndText).show_text(describe_unreadable_history(str(error)))

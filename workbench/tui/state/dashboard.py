@@ -31,7 +31,7 @@ from workbench.tui.state.case_status import (
     list_shares,
 )
 from workbench.tui.state.group_scores import GroupKey, GroupMetric, GroupReport, MeasuredCase
-from workbench.tui.state.history_state import calculate_pass_rate
+from workbench.tui.state.history_state import calculate_pass_rate, is_whole_part
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
     Block,
@@ -93,8 +93,8 @@ class _Row(NamedTuple):
 class _Section:
     """A titled part. Sections of a higher `rank` are dropped first. A quiet section has one row and no title.
 
-    If it has a `total`, a last line counts those of the total that are not shown. `beside` is a second section on the
-    same lines.
+    `least_rows` are shown if it is not dropped. If it has a `total`, a last line counts those of the total that are not
+    shown. `beside` is a second section on the same lines.
     """
 
     title: str
@@ -104,6 +104,7 @@ class _Section:
     total: int = 0
     is_quiet: bool = False
     beside: _Section | None = None
+    least_rows: int = 1
 
     @property
     def full_height(self) -> int:
@@ -114,7 +115,7 @@ class _Section:
     @property
     def least_height(self) -> int:
         """Lines without which it is dropped."""
-        return 1 if self.is_quiet else min(self.full_height, 2)
+        return 1 if self.is_quiet else min(self.full_height, self.least_rows + (2 if self.least_rows > 1 else 1))
 
 
 _Placed = tuple[Line, tuple[Spot, ...]]
@@ -518,10 +519,12 @@ class _Group:
         if not metrics:
             return self._explain_absence(title, 2, width, _ABSENT_CRITERIA, self.RUN)
         column = min(max(cell_len(safe_line(metric.name)) for metric in metrics), int(width * _NAMES))
+        metrics.sort(key=lambda metric: (metric.failed + metric.errors == 0, metric.passed / max(metric.scored, 1)))
+        bad = sum(metric.failed + metric.errors > 0 for metric in metrics)
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
         note = "mean, threshold ┃, middle half of the scores ━"
         has_room = len(f"{title}  {note}") <= width
-        return _Section(title, 2, rows, note=note if has_room else "means", total=len(rows))
+        return _Section(title, 2, rows, note=note if has_room else "means", total=len(rows), least_rows=min(max(bad, 1), 3))
 
     def _make_runs(self, width: int) -> _Section:
         title = "whole runs"
@@ -713,7 +716,7 @@ def _format_run(part: RunPart, width: int) -> Line:
     for badge, count in ((failed, summary.failed), (QUARANTINED, summary.quarantined), (error, summary.error)):
         if count:
             pieces.append(StyledText(f"  {badge.symbol} {count:,}", badge.style))
-    if run.duration_seconds is not None:
+    if run.duration_seconds is not None and is_whole_part(part):
         pieces.append(StyledText(f"  {format_duration(run.duration_seconds)}", Style.MUTED))
     return cut_parts(tuple(pieces), width)
 

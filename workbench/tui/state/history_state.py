@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -547,10 +547,13 @@ _MOST_CONFIGS = 5
 
 
 class GroupRuns(ItemRows[RunPart]):
-    """Rows of a list. `eval_set` is None for a whole target."""
+    """Rows of a list. `eval_set` is None for a whole target, whose sets are `eval_sets`."""
 
-    def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
+    def __init__(
+        self, parts: Sequence[RunPart], *, target: str, eval_set: str | None, eval_sets: Collection[str] = ()
+    ) -> None:
         self.rows = parts
+        self._eval_sets = eval_sets if eval_set is None else (eval_set,)
         self.target = target
         self.eval_set = eval_set
         self.marked: str | None = None  # the id of the run to compare with
@@ -594,19 +597,22 @@ class GroupRuns(ItemRows[RunPart]):
         if run is None:
             return []
         summary = self.rows[self.cursor].summary
-        took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
-        counts, whole_counts = counts_text(summary), counts_text(run.summary)
-        whole = "" if counts == whole_counts else f"; the whole run: {whole_counts}"
+        is_whole = is_whole_part(self.rows[self.cursor])
+        took = f" in {format_duration(run.duration_seconds)}" if is_whole and run.duration_seconds is not None else ""
         blocks = [*self._draw_trend(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
-        facts = [("result", f"{counts}{whole}{took}"), ("command", run.command)]
+        others = run.summary.total - summary.total
+        facts = [("result", f"{counts_text(summary)}{took}"), ("command", run.command)]
+        if others:
+            facts.append(("also ran", f"{plural(others, 'job')} of other sets or agents"))
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
         blocks += [Paragraph.from_fact(name, safe(redact(text)), indent=2) for name, text in facts if text]
-        return [*blocks, *self._describe_means(run), *self._describe_criteria(run), *describe_options(run)]
+        means = self._describe_means(run) if is_whole else ()
+        return [*blocks, *means, *self._describe_criteria(run), *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
         rates = [calculate_pass_rate(part.summary) for part in reversed(self.rows)]
-        times = [part.run.duration_seconds for part in reversed(self.rows)]
+        times = [part.run.duration_seconds if is_whole_part(part) else None for part in reversed(self.rows)]
         yield Paragraph.from_text(f"{plural(len(self.rows), 'run')}, old to new", Style.HEADING)
         yield Paragraph(
             (StyledText(sparkline(rates, highest=1.0), Style.KEY), StyledText("  pass rate", Style.MUTED)), indent=2
@@ -630,7 +636,7 @@ class GroupRuns(ItemRows[RunPart]):
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
         """Describe the criteria of its sets, without duplicates."""
-        chosen = {name: config for name, config in run.criteria.items() if self.eval_set in (None, name)}
+        chosen = {name: config for name, config in run.criteria.items() if name in self._eval_sets}
         shared: list[tuple[EvalConfig, list[str]]] = []
         for name, config in chosen.items():
             same = next((names for other, names in shared if other == config), None)
@@ -643,6 +649,11 @@ class GroupRuns(ItemRows[RunPart]):
             yield from describe_criteria(config, f"{names[0]}{more}")
         if len(shared) > _MOST_CONFIGS:
             yield Paragraph.from_text(f"… and {len(shared) - _MOST_CONFIGS} more", Style.MUTED, indent=2)
+
+
+def is_whole_part(part: RunPart) -> bool:
+    """True if a run had no jobs of other sets or agents, so that its duration and means are those of the part."""
+    return part.summary.total == part.run.summary.total
 
 
 def calculate_pass_rate(summary: RunSummary) -> float | None:

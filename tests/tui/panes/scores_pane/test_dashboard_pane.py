@@ -165,7 +165,7 @@ async def test_a_history_that_cannot_be_read_is_reported(
     monkeypatch.setattr(HistoryReader, "read_report", refuse)
 
     async with open_app(broken_project.path) as screen:
-        await screen.until("✓ 1 passed   ✗ 2 failed", "the history cannot be read", "disk reports an error")
+        await screen.until("✓ 1 passed   ✗ 2 failed", "the history cannot be read", "reports an error")
 
 
 async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) -> None:
