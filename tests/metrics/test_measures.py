@@ -9,7 +9,7 @@ import pytest
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
 from workbench.metrics.registry import prepare
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, InvocationEvents
 from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
@@ -43,6 +43,25 @@ async def test_unreported_measures_are_null_not_zero(config: Any, judge: Any, tu
     assert results["token_usage_v1"].score is None
     assert results["token_usage_v1"].reason == "tokens were not reported"
     assert results["inference_call_count_v1"].reason == "model calls were not reported"
+
+
+async def test_model_calls_and_tokens_are_read_from_events_if_nothing_else_reports_them(
+    config: Any, services: Any, turn: Any
+) -> None:
+    counts = {"prompt_token_count": 6, "candidates_token_count": 3, "thoughts_token_count": 1, "total_token_count": 99}
+    camel = {"author": "a", "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5}}
+    events = [{"author": "a", "usage_metadata": counts}, camel, {"author": "a", "model_version": "m"}, {"author": "b"}]
+    invocation = turn("a").model_copy(update={"intermediate_data": InvocationEvents(invocation_events=events)})
+    subject = JudgedCase(
+        case=None, expected=[], execution=Execution(turns=(TurnResult(invocation=invocation, duration_seconds=0.1),))
+    )
+
+    results = {
+        result.name: result for result in await judge_case(subject, prepare(config({"exact_match": 1})), services)
+    }
+
+    assert results["inference_call_count_v1"].score == 3.0
+    assert results["token_usage_v1"].score == 15.0
 
 
 async def test_a_turn_without_token_counts_adds_zero_to_the_mean_as_in_adk(

@@ -27,8 +27,10 @@ from workbench.metrics.metric_types import (
     TurnJudge,
     is_number,
 )
+from workbench.model.evalset import InvocationEvents
 from workbench.model.results import Score, TokenUsage
 from workbench.model.text import join_some
+from workbench.store.json.json_path import to_camel
 
 FAMILY = "measure"
 _NOT_FINISHED = Score.undefined("the turn was not finished")
@@ -67,18 +69,23 @@ def count_tool_calls(turn: Turn) -> Score:
 
 
 def count_inference_calls(turn: Turn) -> Score:
-    """Count the model calls of the turn; undefined if the adapter cannot see them."""
+    """Count the model calls of the turn; undefined if neither the adapter nor the events show them."""
     calls = None if turn.result is None else turn.result.inference_calls
+    if calls is None:
+        calls = len(_list_model_events(turn)) or None
     return _NO_CALLS_REPORTED if calls is None else Score(float(calls))
 
 
 def count_tokens(turn: Turn) -> Score:
     """Count the tokens of the turn: input (prompt and tool use) plus output (candidates and thoughts).
 
-    Undefined if none were reported. The model's `total` is used only if the parts are unknown.
+    Undefined if none were reported, by the adapter or in the events. The model's `total` is used only if the parts are
+    unknown.
     """
     usage = None if turn.result is None else turn.result.usage
-    tokens = None if usage is None else _sum_parts(usage)
+    known = [usage] if usage is not None else list(map(_read_usage, _list_model_events(turn)))
+    counts = [count for each in known if (count := _sum_parts(each)) is not None]
+    tokens = sum(counts) if counts else None
     return _NO_TOKENS_REPORTED if tokens is None else Score(float(tokens))
 
 
@@ -89,6 +96,29 @@ def measure_duration(turn: Turn) -> Score:
     if not turn.result.duration_seconds:  # recorded turns have none; a real one takes time
         return Score.undefined("the duration of the turn was not recorded")
     return Score(turn.result.duration_seconds)
+
+
+def _list_model_events(turn: Turn) -> list[Mapping[str, Any]]:
+    """List what the events of the turn say about model calls, as google-adk counts them: one call for each event."""
+    data = None if turn.result is None else turn.result.invocation.intermediate_data
+    events = data.invocation_events if isinstance(data, InvocationEvents) else []
+    extras = [event.model_extra or {} for event in events]
+    return [extra for extra in extras if any(_get(extra, key) is not None for key in _OF_MODEL_CALLS)]
+
+
+_OF_MODEL_CALLS = ("usage_metadata", "model_version")
+_PARTS = ("prompt", "tool_use_prompt", "candidates", "thoughts", "total")
+
+
+def _get(data: Mapping[str, Any], key: str) -> Any:
+    return data.get(key, data.get(to_camel(key)))
+
+
+def _read_usage(event: Mapping[str, Any]) -> TokenUsage:
+    """Read the usage metadata of google.genai in an event."""
+    usage = _get(event, "usage_metadata")
+    counts = {name: _get(usage, f"{name}_token_count") for name in _PARTS} if isinstance(usage, Mapping) else {}
+    return TokenUsage(**{name: count for name, count in counts.items() if isinstance(count, int)})
 
 
 def _sum_parts(usage: TokenUsage) -> int | None:

@@ -134,13 +134,22 @@ class PreparedCriteria:
         return tuple(dict.fromkeys(asked.model for asked in self.asked_models))
 
     def find_problems(self) -> list[InvalidConfig]:
-        """Report unknown metrics, unknown or wrong options, and judge metrics with the name of a built-in metric."""
+        """Report unknown metrics, unknown or wrong options, and judge metrics with the name of a built-in metric.
+
+        The live mode is refused: the agent would be tested in another mode than the one that is configured.
+        """
         name_clashes = [
             InvalidConfig(place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="another name")
             for name in self.config.judge_metrics
             if name in known_metrics()
         ]
-        return [*name_clashes, *(problem for prepared in self.criteria for problem in prepared.problems)]
+        live = InvalidConfig(
+            place="live_model_config",
+            found="the live mode of google-adk",
+            expected="none: workbench does not run agents in live mode; `adk eval` does",
+        )
+        modes = [] if self.config.live_model_config is None else [live]
+        return [*modes, *name_clashes, *(problem for prepared in self.criteria for problem in prepared.problems)]
 
     def exclude(self, metrics: Collection[str]) -> PreparedCriteria:
         """Return the same criteria without those of some metrics."""

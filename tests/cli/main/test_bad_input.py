@@ -431,3 +431,14 @@ def test_an_error_that_reports_a_damaged_history_is_the_only_message(workbench: 
 
     assert result.status == 2
     assert result.error.count("history.db.corrupt-1") == 1 and "a new one was created" not in result.error
+
+
+@pytest.mark.parametrize("arguments", [("run", "home"), ("run", "home", "--dry-run"), ("eval-set", "validate", "home")])
+def test_the_live_mode_is_refused_and_not_ignored(workbench: CommandLine, arguments: tuple[str, ...]) -> None:
+    config = {"criteria": {"tool_trajectory_avg_score": 1.0}, "live_model_config": {"timeout_seconds": 3}}
+    workbench.write("home/test_config.json", config)
+
+    result = workbench(*arguments)
+
+    assert result.status == 2
+    assert "live_model_config: found the live mode of google-adk, expected none" in result.out + result.error

@@ -524,7 +524,9 @@ class _Group:
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
         note = "mean, threshold ┃, middle half of the scores ━"
         has_room = len(f"{title}  {note}") <= width
-        return _Section(title, 2, rows, note=note if has_room else "means", total=len(rows), least_rows=min(max(bad, 1), 3))
+        return _Section(
+            title, 2, rows, note=note if has_room else "means", total=len(rows), least_rows=min(max(bad, 1), 3)
+        )
 
     def _make_runs(self, width: int) -> _Section:
         title = "whole runs"
