@@ -202,6 +202,9 @@ class EvalCaseItem(pytest.Item):
         if self.config.getoption("setuponly", False):  # --setup-plan sets it, too
             return
         try:
+            if self.case is not None:  # a plugin such as pytest-rerunfailures runs the item again
+                self._runs.run_again(self.job_in_file)
+                self.user_properties.clear()
             result = self._runs.wait_for_result(self.job_in_file)
         except (PlanError, StoreError) as error:
             pytest.fail(_make_safe(str(error)), pytrace=False)
@@ -448,6 +451,10 @@ class SessionRuns:
             raise started
         return started.wait_for_result(requested.job, self._notices)
 
+    def run_again(self, requested: JobInFile) -> None:
+        """Run a job that has a result anew, in a run of its own."""
+        self._start(requested.file, [requested.job])
+
     def get_run_id(self, job: JobKey) -> str:
         started = self._runs_by_job[job]
         assert isinstance(started, _StartedRun)  # it had a result
@@ -501,7 +508,8 @@ class SessionRuns:
     def _start(self, file: Path, jobs: Sequence[JobKey]) -> None:
         """Run these jobs of the project of a file. In a process of pytest-xdist this extends the previous run."""
         opened = self._open_project(file)
-        earlier_results = {} if opened.last_run is None else opened.last_run.results
+        earlier = {} if opened.last_run is None else opened.last_run.results
+        earlier_results = {job: result for job, result in earlier.items() if job not in jobs}
         started: _StartedRun | PlanError | StoreError
         try:
             calls = _get_session_calls(self._session)

@@ -136,3 +136,33 @@ def test_an_expired_quarantine_fails_and_says_so(project: PytestProject) -> None
 
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*its quarantine ended on 2020-01-01, so its verdict counts again*"])
+
+
+def test_an_item_that_a_plugin_runs_again_runs_its_case_anew(project: PytestProject) -> None:
+    """As pytest-rerunfailures and flaky do: each further attempt goes through setup, call and teardown."""
+    project.write(
+        "conftest.py",
+        "from _pytest.runner import runtestprotocol\n"
+        "def pytest_runtest_protocol(item, nextitem):\n"
+        "    for _ in range(3):\n"
+        "        reports = runtestprotocol(item, nextitem=nextitem, log=False)\n"
+        "        if not any(report.failed for report in reports):\n"
+        "            break\n"
+        "    for report in reports:\n"
+        "        item.ihook.pytest_runtest_logreport(report=report)\n"
+        "    return True\n",
+    )
+    project.write(
+        "home/agent.py",
+        "from pathlib import Path\n"
+        "def answer(prompt):\n"
+        "    count = Path(__file__).with_name('count.txt')\n"
+        "    number = int(count.read_text()) + 1 if count.exists() else 1\n"
+        "    count.write_text(str(number))\n"
+        "    return {'response': 'done' if number == 3 else 'no'}\n",
+    )
+    project.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
+    project.add_set("home/light.evalset.json", sometimes=[turn("light hall", "done")])
+
+    assert project.read_statuses("--workbench") == {"home/light.evalset.json::sometimes": "PASSED"}
+    assert (project.root / "home/count.txt").read_text() == "3"
