@@ -159,6 +159,24 @@ def find_agent_module(name: str) -> AgentPlace:
     )
 
 
+def name_agent_module(agent: Any) -> str:
+    """Return the name of the module that binds an agent or App as `root_agent` or `app`; a name stays as it is.
+
+    Agents run in processes of their own, so an object alone cannot be tested. Raises ValueError if no module binds it.
+    """
+    __tracebackhide__ = True
+    if isinstance(agent, str):
+        return agent
+    for name, module in sorted(sys.modules.items()):
+        is_agent = name.endswith(".agent") or hasattr(module, "__path__")
+        if is_agent and any(vars(module).get(each) is agent for each in ("root_agent", "app")):
+            return name
+    raise ValueError(
+        f"agent_module: found an object of type {type(agent).__name__}, which no module called `agent` binds as "
+        "root_agent or app; expected the name of its package, because agents run in processes of their own"
+    )
+
+
 def _find_spec(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
     """Find the spec of a module by the last part of its name, in the folders of its package or at the top level."""
     if search is not None:
@@ -336,7 +354,7 @@ class AgentEvaluator:
 
     @staticmethod
     async def evaluate(  # noqa: PLR0917 - as in ADK, by position too
-        agent_module: str,
+        agent_module: Any,
         eval_dataset_file_path_or_dir: str,
         num_runs: int = NUM_RUNS,
         agent_name: str | None = None,
@@ -349,9 +367,10 @@ class AgentEvaluator:
     ) -> None:
         """Run every case of a file, or of all `*.test.json` below a folder, `num_runs` times, and judge it.
 
-        `agent_module` is a package with a module `agent` (or that module), `agent_name` an agent in it to test instead
-        of the root agent. The criteria are in the `test_config.json` beside the set. `initial_session_file` is for
-        files in the older format. `output_file` gets a CSV row for each metric of each turn.
+        `agent_module` is the name of a package with a module `agent` (or of that module), or the agent or App that such
+        a module binds; `agent_name` is an agent in it to test instead of the root agent. The criteria are in the
+        `test_config.json` beside the set. `initial_session_file` is for files in the older format. `output_file` gets a
+        CSV row for each metric of each turn.
 
         Raises AssertionError with all cases whose mean over the runs misses a threshold, with expected and actual side
         aligned. Raises EvaluationIncomplete, an AssertionError, if no case failed but some ended in ERROR. Raises
@@ -359,6 +378,7 @@ class AgentEvaluator:
         """
         __tracebackhide__ = True
         _check_arguments(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        agent_module = name_agent_module(agent_module)
         files = _find_test_files(Path(eval_dataset_file_path_or_dir))
         with _InputErrors():
             project, loaded = _find_project(agent_module, agent_name, files)
@@ -371,7 +391,7 @@ class AgentEvaluator:
 
     @staticmethod
     async def evaluate_eval_set(  # noqa: PLR0917
-        agent_module: str,
+        agent_module: Any,
         eval_set: Any,
         criteria: Mapping[str, float] | None = None,
         eval_config: Any = None,
@@ -389,6 +409,7 @@ class AgentEvaluator:
         """
         __tracebackhide__ = True
         _check_arguments(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        agent_module = name_agent_module(agent_module)
         with _InputErrors():
             config = _read_config({"criteria": dict(criteria)} if criteria else eval_config)
             project, loaded = _find_project(agent_module, agent_name, ())

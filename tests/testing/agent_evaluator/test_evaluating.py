@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, c
 from tests.testing.forked_pytest import ForkedPytest
 from tests.testing.pytest_project import PytestProject
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
+from workbench.testing.agent_evaluator import name_agent_module
 from workbench.testing.pytest_session import session
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.prepared("adk")]
@@ -30,6 +32,19 @@ async def test_a_passing_set_passes_without_importing_the_agent(project: AgentPr
     await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn off device_2."))
 
     assert not [name for name in set(sys.modules) - before if name.startswith((MODULE, "google.adk"))]
+
+
+async def test_an_agent_object_stands_for_the_module_that_binds_it(
+    project: AgentProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, agent = ModuleType(f"{MODULE}.agent"), object()
+    module.root_agent = agent  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, f"{MODULE}.agent", module)
+    file = project.add_set("simple.test.json", off="Turn off device_2.")
+
+    assert name_agent_module(agent) == f"{MODULE}.agent"
+    with pytest.raises(ValueError, match="found an object of type object, which no module called `agent` binds"):
+        await AgentEvaluator.evaluate(object(), file)
 
 
 async def test_the_error_shows_every_failure_with_both_sides_aligned(project: AgentProject) -> None:

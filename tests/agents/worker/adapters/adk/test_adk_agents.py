@@ -139,6 +139,10 @@ NOT_FOUND = {
     ),
     "a package without an agent": ({"__init__.py": "", "agent.py": ""}, "looked in __init__.py and agent.py"),
     "a root_agent of another kind": ({"agent.py": "root_agent = 'me'"}, "root_agent is a value of type str"),
+    "a coroutine": (
+        {"agent.py": "async def make(): pass\nroot_agent = make()"},
+        "expected an agent of google.adk: bind the function itself, without calling it",
+    ),
     "an app called root_agent": (
         {"agent.py": HELLO + 'root_agent = App(name="a", root_agent=root_agent)'},
         "an App must be named `app`",

@@ -298,6 +298,9 @@ def _find_source(module: ModuleType | None) -> AdkAgentSource | None:
         return AdkAgentSource(place=place, factory=agent)
     if agent is not None:
         hint = ": an App must be named `app`" if isinstance(agent, App) else ""
+        if inspect.iscoroutine(agent):
+            agent.close()
+            hint = ": bind the function itself, without calling it, or name it get_agent_async"
         raise LoadError(f"{place} is {_describe_kind(agent)}, expected an agent of google.adk{hint}")
     for name in _FACTORIES:
         factory = getattr(module, name, None)
