@@ -221,8 +221,6 @@ async def _open_why(screen: Any, project: Path) -> None:
     """Open the search in the instruction, which runs meanwhile."""
     await screen.until("passes")
     await screen.press("g", "j", "j", "alt+y")
-    await screen.until("executions at most")
-    await screen.press("enter")
     await screen.until("2 paragraphs")
 
 

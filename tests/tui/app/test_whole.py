@@ -113,7 +113,7 @@ async def test_cancelling_stops_a_hanging_agent(project: Path, open_screen: Call
 
         await pilot.press("x")
 
-        await wait_for_text(pilot, "cancelled  ░░░░", "0/1  -1")
+        await wait_for_text(pilot, "cancelled  ░░░░", "0/1  ⊘1")
         await pilot.press("q")
         assert app._exit
 
