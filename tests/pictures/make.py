@@ -53,7 +53,7 @@ ALL = (
     Picture("scores", ("n", "n", "4"), "tool_trajectory_avg_score"),
     Picture("criteria", ("n", "n", "c"), "threshold"),
     Picture("table", ("t", "j", "j"), "results of"),
-    Picture("history", ("g", "5"), "over the whole run"),
+    Picture("history", ("g", "5"), "old to new"),
     Picture("chat", ("n", "n", "6", *"Turn off device_2 in the Bedroom", "enter"), "set_device_info"),
 )
 THEMES = {"dark": "", "light": "-light"}
