@@ -302,7 +302,7 @@ class WatchController(Controller):
             planned = await self.backend.runs.plan(select_all(self.state.browser))
         except (PlanError, StoreError):
             planned = None  # the watch says why
-        if planned is not None and planned.asks:
+        if planned is not None and planned.asks and planned.cost is not None and planned.cost.judges:
             title = "watch? each save runs those of these cases that it affects"
             if await self.app.push_screen_wait(PlanScreen(self.context, planned, title=title, enter="watch")) is None:
                 return
