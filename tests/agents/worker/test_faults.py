@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from workbench.agents.worker.faults import summarize
+
 
 async def test_an_agent_that_raises_in_its_second_turn_keeps_the_first(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
@@ -344,3 +346,7 @@ async def test_only_errors_of_provider_libraries_count_as_a_missing_key(
 
     assert talk.kind == kind
     assert talk.message.startswith(message)
+
+
+def test_addresses_of_objects_are_cut_from_messages() -> None:
+    assert summarize(ValueError(f"no {object()} here")) == "ValueError: no <object object> here"

@@ -157,12 +157,17 @@ def _find_place(error: BaseException) -> str:
     return place
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
+"""The address of an object in its text, which differs in each run."""
+
+
 def summarize(error: BaseException) -> str:
     name = type(error).__qualname__
     try:
         text = str(error).strip()
     except Exception:  # the agent's own __str__
         text = "(its text is not available)"
+    text = _ADDRESS.sub(">", text)
     if isinstance(error, ImportError) and "relative import" in text:
         text += _explain_relative_import(error)
     elif isinstance(error, ModuleNotFoundError) and error.name and not _is_of_project(error.name):
