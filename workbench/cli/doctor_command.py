@@ -82,7 +82,8 @@ def doctor(path: Path, *, check: bool) -> int:
         problems += report_missing_keys(judges, find_user_models(workspace))
         answers, unanswered = asyncio.run(ask_judges(judges, workspace)) if check else ({}, [])
         agents = check_targets(workspace.project.targets.values(), ask=check)
-        problems += _find_import_problems(workspace, agents)
+        if workspace.settings.run.cluster is None:  # the nodes of a cluster import them otherwise
+            problems += _find_import_problems(workspace, agents)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]

@@ -205,6 +205,7 @@ def run_schema() -> Schema:
         path={"type": "array"},
         expected={},
         actual={},
+        cost_points_in={**_make_list(_TEXT), "description": "The failed criteria that lost points by it."},
     )
     definitions["Metric"] = _record(
         "One metric on one case.",
@@ -241,6 +242,7 @@ def run_schema() -> Schema:
         model_calls=_or_null(_ref("ModelCalls")),
         turns=_make_list(_ref("Turn")),
         differences=_make_list(_ref("Difference")),
+        causes=_make_list(_record("What happened beside the verdict.", turn=whole, text=_TEXT)),
     )
     run = _record(
         "The results of a run.",

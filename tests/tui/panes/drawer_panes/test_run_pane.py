@@ -139,9 +139,9 @@ async def test_a_waiting_case_can_be_stopped_from_its_row(waiting_project: Path,
 
         await screen.until("running 1, 3 waiting", "1 cancelled")
         (waiting_project / "go").touch()
-        await screen.until("finished", "4 of 5", "- 1 cancelled")
+        await screen.until("finished", "4 of 5", "⊘ 1 cancelled")
         assert screen.state.board.count_states()[CaseState.CANCELLED] == 1
-        assert "- quick" in screen.text
+        assert "⊘ quick" in screen.text
 
 
 async def test_X_stops_the_selected_case_whether_it_runs_or_waits(
@@ -151,15 +151,15 @@ async def test_X_stops_the_selected_case_whether_it_runs_or_waits(
     async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("R")
-        await screen.until("○ talk", "○ quick")
+        await screen.until("◌ talk", "◌ quick")
 
         await screen.press("G", "X")
-        await screen.until("- talk", "○ quick")
+        await screen.until("⊘ talk", "◌ quick")
         await screen.press("4", "X")  # from a tab, when no run is left to stop
         await screen.until("no selected case is running or waiting")
         await screen.press("escape", "g", "j", "j", "X")
 
-        await screen.until("- slow", "✓ quick", "finished")
+        await screen.until("⊘ slow", "✓ quick", "finished")
         assert screen.state.board.count_states()[CaseState.CANCELLED] == 2
 
 
@@ -170,7 +170,7 @@ async def test_X_on_the_row_of_an_agent_stops_all_its_cases(
     async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("R")
-        await screen.until("○ talk", "○ quick")
+        await screen.until("◌ talk", "◌ quick")
 
         await screen.press("g", "X")
 
@@ -194,7 +194,7 @@ async def test_a_case_can_be_stopped_as_soon_as_it_is_shown_as_waiting(
         monkeypatch.setattr(screen.state.board, "begin_jobs", expect_and_stop)
         await screen.press("R")
 
-        await screen.until("- talk", "○ quick")
+        await screen.until("⊘ talk", "◌ quick")
 
 
 async def test_a_running_case_that_is_queued_again_ends_once(
@@ -245,7 +245,7 @@ async def test_differences_of_a_waiting_case_cannot_be_accepted(
         await screen.until("✗ one", "finished")
         (project / "go").unlink()
         await screen.press("n", "2", "R")
-        await screen.until("○ one", "difference 1 of 1")
+        await screen.until("◌ one", "difference 1 of 1")
 
         await screen.press("a")
 
@@ -304,7 +304,7 @@ async def test_x_stops_the_run(waiting_project: Path, open_app: Callable[..., An
 
         await screen.press("x")
 
-        await screen.until("cancelled", "- 2 cancelled")
+        await screen.until("cancelled", "⊘ 2 cancelled")
 
 
 async def test_stopping_the_run_keeps_the_earlier_verdicts(waiting_project: Path, open_app: Callable[..., Any]) -> None:
@@ -322,7 +322,7 @@ async def test_stopping_the_run_keeps_the_earlier_verdicts(waiting_project: Path
 
         await screen.press("x")
 
-        await screen.until("- 5 cancelled", "✓ quick", "! one", "! two")  # the others may be stale: they look for "go"
+        await screen.until("⊘ 5 cancelled", "✓ quick", "! one", "! two")  # the others may be stale: they look for "go"
         counts = screen.state.board.count_states()
         assert counts[CaseState.PASSED] == 3
         assert counts[CaseState.CANCELLED] == 0

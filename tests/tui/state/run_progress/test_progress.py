@@ -109,7 +109,7 @@ def test_cancelled_jobs_are_counted_separately_and_do_not_raise_the_rate(progres
     for eval_id in "bcd":
         finish_job(progress, make, CaseStatus.CANCELLED, 12.0, eval_id)
 
-    assert "1/4  ✓1 -3  0.5/s" in format_line(progress, 12.0)
+    assert "1/4  ✓1 ⊘3  0.5/s" in format_line(progress, 12.0)
 
 
 def test_a_rerun_job_counts_once_with_its_last_status(progress: RunProgress, make: Any) -> None:
