@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.model.results import CaseStatus
-from workbench.model.text import neutralise, redact
+from workbench.model.text import format_measured, neutralise, redact
 from workbench.report.run_report import (
     QUARANTINE_SYMBOL,
     SYMBOLS,
@@ -138,8 +138,8 @@ def _list_sets(report: RunReport) -> Iterator[SetRow]:
 def _list_metrics(report: RunReport) -> Iterator[MetricRow]:
     for name, metric in report.summary.metrics.items():
         if metric.scored:
-            mean, std = ("" if value is None else f"{value:.4g}" for value in (metric.mean, metric.std))
-            bounds = "" if metric.interval is None else "{:.4g} to {:.4g}".format(*metric.interval)
+            mean, std = ("" if each is None else format_measured(name, each) for each in (metric.mean, metric.std))
+            bounds = " to ".join(format_measured(name, bound) for bound in metric.interval or ())
             yield MetricRow(_safe(name), mean, bounds, std, f"{metric.scored:,} of {metric.total:,}")
 
 

@@ -174,7 +174,7 @@ def test_the_summary_is_part_of_the_page_without_javascript(
     assert "need JavaScript" in text
     heading = "home · sets/light.evalset.json · default criteria"
     assert f"{heading} 6 1 1 failed, 1 error, 1 not evaluated, 1 skipped, 1 cancelled" in text
-    assert "tool_trajectory_avg_score 0.5 0.7071 2 of 6" in text
+    assert "tool_trajectory_avg_score 0.50 0.71 2 of 6" in text
 
 
 def test_secrets_are_masked_in_the_page(make_report: MakeReport, make_case: MakeCase) -> None:

@@ -264,7 +264,9 @@
       if (state.change && (changeOf(item) || {}).change !== state.change) return;
       if (wanted.every((word) => texts[index].includes(word))) shown.push(index);
     });
-    if (state.column !== null) {
+    if (state.column === null) {
+      shown.sort((one, other) => rank(cases[one]) - rank(cases[other]) || one - other);
+    } else {
       const value = columns[state.column].value;
       const values = new Map(shown.map((index) => [index, value(cases[index])]));
       const isMissing = (one) => one === null || one === undefined || one === "";
@@ -292,7 +294,13 @@
     draw();
   }
 
-  /* Sort by a column: ascending, then descending, then in the order of the run. */
+  /* What went wrong comes first, as long as no column is chosen. */
+  function rank(item) {
+    const place = ["FAILED", "ERROR", "NOT_EVALUATED"].indexOf(item.status);
+    return place < 0 ? 3 : place;
+  }
+
+  /* Sort by a column: ascending, then descending, then with what went wrong first. */
   function sortBy(index) {
     if (state.column !== index) Object.assign(state, { column: index, isDescending: false });
     else if (!state.isDescending) state.isDescending = true;
