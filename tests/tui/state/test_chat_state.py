@@ -131,6 +131,22 @@ def test_an_answered_turn_shows_everything_in_order() -> None:
     assert "500 ms · 1,234 tokens · 2 model calls" in text
 
 
+def test_the_words_of_a_sub_agent_are_under_its_name_after_the_transfer() -> None:
+    call = {"id": "1", "name": "transfer_to_agent", "args": {"agent_name": "checker"}}
+    events = [{"author": "root", "content": {"parts": [{"function_call": call}]}}]
+    response = {"content": {"parts": [{"text": "7 is prime."}]}}
+    step = Span(id="m", kind=SpanKind.MODEL, name="model", start=0.1, end=0.2, response=response)
+    step = step.model_copy(update={"attributes": {"agent": "checker"}})
+    conversation = apply_events(make_conversation("7?"), make_turn_begin(0, "7?"), StepSeen(span=step))
+    apply_events(conversation, make_turn_answer(0, "7 is prime.", data={"invocation_events": events}))
+
+    lines = [line.strip() for line in render_chat(conversation).splitlines()]
+
+    assert lines[lines.index("7 is prime.") - 1] == "checker"
+    assert "⇒ transfer to checker" in lines
+    assert "home" not in lines
+
+
 def test_an_error_shows_its_message_and_on_demand_traceback_and_stderr_without_secrets() -> None:
     library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run'
     traceback = f'Traceback: api_key=abcdefghij\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'

@@ -359,7 +359,8 @@ class ChatPane(Pane):
     HELP = (
         "Chat with the agent of the selected row. It runs in its own process, with its code at the start of the "
         "session; tool calls are shown while they run. Save the chat as an eval case, all of it or from a chosen turn "
-        "on; the case passes until the agent behaves differently."
+        "on; the case passes until the agent behaves differently. Escape goes back to the eval sets: the agent answers on, "
+        "and the session stays."
     )
     PLACES = ("chat",)
 
@@ -469,8 +470,9 @@ class ChatPane(Pane):
         chat = self._get_chat
         if not message.text.strip() or not chat.target:
             return
-        if chat.is_busy:
-            self._say_busy()
+        if chat.is_busy:  # said in the footer, just below the message
+            key = self.context.state.find_key("chat_stop")
+            say(self, f"your message is kept: send it once the agent has answered; {key} stops the agent")
             return
         chat.prompts.add(message.text)
         self._show_prompt("")

@@ -503,7 +503,7 @@ def describe_turn(turn: ChatTurn, *, agent: str, with_details: bool) -> Iterator
         yield from _limit_newest(_list_current_steps(turn))
     else:
         yield from _limit_first(_list_finished_steps(turn, turn.result.invocation))
-        yield Paragraph.from_text(safe_line(agent), Style.HEADING)
+        yield Paragraph.from_text(safe_line(_find_speaker(turn) or agent), Style.HEADING)
         response = turn.result.invocation.final_response
         spoken = _extract_text(response) if response is not None else ""
         yield Paragraph.from_text(safe(spoken), indent=_INDENT) if spoken else _format_note("no final response")
@@ -555,6 +555,16 @@ def _limit_newest(steps: Iterable[_Step]) -> Iterator[Block]:
         yield from step()
 
 
+def _find_speaker(turn: ChatTurn) -> str:
+    """Return the agent whose model said the final response, which may be a sub-agent; empty if it is unknown."""
+    spoken = (
+        step for step in turn.steps.values() if step.kind is SpanKind.MODEL and _extract_model_text(step.response)
+    )
+    last = next(reversed(list(spoken)), None)
+    name = None if last is None else last.attributes.get("agent")
+    return name if isinstance(name, str) else ""
+
+
 def _list_finished_steps(turn: ChatTurn, invocation: Invocation) -> Iterator[_Step]:
     """List tool calls with responses, and messages of other agents, in the order of the answered turn."""
     side = make_side(invocation)
@@ -584,6 +594,12 @@ def _list_current_steps(turn: ChatTurn) -> Iterator[_Step]:
 
 
 def _format_finished_call(call: ToolCall, response: Mapping[str, Any] | None, source: str | None) -> Iterator[Block]:
+    receiver = (call.args or {}).get("agent_name") if call.name == "transfer_to_agent" else None
+    if isinstance(receiver, str):
+        yield Paragraph(
+            (StyledText("⇒ transfer to ", Style.MUTED), StyledText(safe_line(receiver), Style.KEY)), indent=_INDENT
+        )
+        return
     yield _format_call(call.name, call.args, source)
     if response is not None:
         yield _format_response(response)
