@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli.completions import complete_metric, complete_what
 from workbench.cli.console import (
     ERRORS,
     INTERRUPTED,
@@ -46,7 +47,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
 
 
 @click.command()
-@click.argument("case", metavar="SET[:CASE]")
+@click.argument("case", metavar="SET[:CASE]", shell_complete=complete_what)
 @case_option
 @click.option("--good", metavar="REV", help="A commit in which the case passes. Default: search back for one.")
 @click.option("--bad", metavar="REV", help="A commit in which it fails. Default: HEAD.")
@@ -158,7 +159,7 @@ _GONE = 1
 
 
 @click.command()
-@click.argument("case", metavar="SET[:CASE]")
+@click.argument("case", metavar="SET[:CASE]", shell_complete=complete_what)
 @case_option
 @click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
 @config_option
@@ -167,6 +168,7 @@ _GONE = 1
     "criteria",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_metric,
     help="Look at this failed criterion only; repeatable. Default: all that fail.",
 )
 @click.option(
@@ -452,7 +454,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
 
 
 @click.command()
-@click.argument("case", metavar="SET[:CASE]")
+@click.argument("case", metavar="SET[:CASE]", shell_complete=complete_what)
 @case_option
 @click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
 @config_option

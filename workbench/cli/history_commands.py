@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli.completions import complete_run, complete_what
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines, write_record
 from workbench.cli.shared_options import (
     FOLDER,
@@ -50,7 +51,7 @@ path_option = click.option(
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @format_option
 @click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="Maximum number of runs.")
 @path_option
@@ -87,7 +88,7 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
 
 
 @click.command()
-@click.argument("run", default="latest")
+@click.argument("run", default="latest", shell_complete=complete_run)
 @click.option(
     "--format",
     "report_format",
@@ -182,8 +183,8 @@ _COMPARISON_FORMATS = ("text", "json", "markdown", "html")
 
 
 @click.command()
-@click.argument("before", metavar="[RUN]", required=False)
-@click.argument("after", metavar="[RUN]", required=False)
+@click.argument("before", metavar="[RUN]", required=False, shell_complete=complete_run)
+@click.argument("after", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option(
     "--format",
     "report_format",
@@ -390,7 +391,7 @@ def _read_day(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 @flaky.command("quarantine")
-@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
+@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...", shell_complete=complete_what)
 @case_option
 @click.option("--until", callback=_read_day, metavar="DATE", help="The last day of the quarantine, such as 2026-12-24.")
 @click.option("--days", type=WholeNumber(1, _MOST_DAYS), help=f"Number of days instead of --until. Default: {_DAYS}.")
@@ -422,7 +423,7 @@ def quarantine_cases(
 
 
 @flaky.command("release")
-@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
+@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...", shell_complete=complete_what)
 @case_option
 @path_option
 def release_quarantine(*, what: tuple[str, ...], cases: tuple[str, ...], path: Path) -> int:

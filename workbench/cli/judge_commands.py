@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.completions import complete_run
 from workbench.cli.console import (
     ERRORS,
     INTERRUPTED,
@@ -48,7 +49,7 @@ _SAME, _FLIPPED = 0, 1
 
 
 @click.command()
-@click.argument("run", default="latest")
+@click.argument("run", default="latest", shell_complete=complete_run)
 @case_option
 @config_option
 @click.option("--repeat", type=WholeNumber(min=1), default=1, show_default=True, help="Number of judgements.")
@@ -203,7 +204,7 @@ _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 
 
 @click.command()
-@click.argument("what", metavar="[DATASET|RUN]", default="latest")
+@click.argument("what", metavar="[DATASET|RUN]", default="latest", shell_complete=complete_run)
 @case_option
 @click.option(
     "--expected", type=FILE, help="Eval set with the expected sessions, if DATASET is an eval set of recorded sessions."

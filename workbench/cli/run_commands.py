@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from workbench.cli.completions import complete_what
 from workbench.cli.console import WRONG, LateCancel, graceful_interrupt, message, write_lines
 from workbench.cli.printers import (
     JSON,
@@ -611,7 +612,7 @@ def _list_rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
 
 @click.command("eval")
 @click.argument("agent", type=FOLDER, metavar="AGENT_DIR")
-@click.argument("sets", nargs=-1, metavar="[EVAL_SET_FILE_OR_ID[:ID,ID]]...")
+@click.argument("sets", nargs=-1, metavar="[EVAL_SET_FILE_OR_ID[:ID,ID]]...", shell_complete=complete_what)
 @click.option("--config_file_path", type=click.Path(path_type=Path), help="Criteria. Default: test_config.json.")
 @click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
 @case_option

@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from workbench.cli.completions import complete_case, complete_what
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 Tools = Mapping[str, Path | str | None]
@@ -121,6 +123,7 @@ case_option: Option = click.option(
     "cases",
     multiple=True,
     metavar="ID",
+    shell_complete=complete_case,
     help="Only this case; repeatable. ID#2 is the second case with the id.",
 )
 config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets instead of their own.")
@@ -130,7 +133,9 @@ format_option: Option = click.option(
 output_option: Option = click.option(
     "--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output."
 )
-what_argument: Option = click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+what_argument: Option = click.argument(
+    "what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...", shell_complete=complete_what
+)
 verbose_option: Option = click.option(
     "--verbose",
     is_flag=True,

@@ -359,8 +359,8 @@ class ChatPane(Pane):
     HELP = (
         "Chat with the agent of the selected row. It runs in its own process, with its code at the start of the "
         "session; tool calls are shown while they run. Save the chat as an eval case, all of it or from a chosen turn "
-        "on; the case passes until the agent behaves differently. Escape goes back to the eval sets: the agent answers on, "
-        "and the session stays."
+        "on; the case passes until the agent behaves differently. Escape goes back to the eval sets: the agent answers "
+        "on, and the session stays."
     )
     PLACES = ("chat",)
 
