@@ -626,6 +626,17 @@ def test_a_circle_of_parents_ends(recorder: Recorder) -> None:
     assert session.turns
 
 
+@pytest.mark.parametrize("of", ["Tempo", "Tempo, version 2", "Jaeger"])
+def test_the_json_of_tempo_and_jaeger_is_read(recorder: Recorder, of: str) -> None:
+    record_newest(recorder)
+    document = recorder.encode()
+    batches = {"batches": document["resourceSpans"]}
+    exported = {"Tempo": batches, "Tempo, version 2": {"trace": document}, "Jaeger": {"result": document}}[of]
+
+    assert is_otlp(exported)
+    assert read_otlp_steps([exported]) == read_otlp_steps([document])
+
+
 def test_what_is_no_span_is_reported() -> None:
     steps, problems = read_otlp_steps([{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}])
 

@@ -93,14 +93,26 @@ _REMARK: Mapping[str, Any] = {"role": "assistant", "content": ""}
 
 def is_otlp(document: Any) -> bool:
     """True if a JSON value has spans in OTLP."""
-    return isinstance(document, Mapping) and any(key in document for key in KEYS)
+    return _find_otlp(document) is not None
+
+
+def _find_otlp(document: Any) -> Mapping[str, Any] | None:
+    """Return the OTLP of a JSON value: itself, or inside the JSON of Tempo (`batches`, `trace`) and Jaeger (`result`)."""
+    if not isinstance(document, Mapping):
+        return None
+    if any(key in document for key in KEYS):
+        return document
+    if isinstance(document.get("batches"), list):
+        return {KEYS[0]: document["batches"]}
+    inner = (_find_otlp(document.get(key)) for key in ("trace", "result"))
+    return next((found for found in inner if found is not None), None)
 
 
 def read_otlp_steps(documents: Iterable[Any]) -> tuple[list[TraceStep], tuple[str, ...]]:
     """Return the steps of OTLP documents, and descriptions of what could not be read."""
     read = OtlpDocument()
     for document in documents:
-        found = read_json(document, longest=None)
+        found = read_json(_find_otlp(document) or document, longest=None)
         read.spans += found.spans
         for problem in found.problems:
             read.refuse(problem)
