@@ -97,7 +97,7 @@ def is_otlp(document: Any) -> bool:
 
 
 def _find_otlp(document: Any) -> Mapping[str, Any] | None:
-    """Return the OTLP of a JSON value: itself, or inside the JSON of Tempo (`batches`, `trace`) and Jaeger (`result`)."""
+    """Return the OTLP of a JSON value: itself, or inside that of Tempo (`batches`, `trace`) or Jaeger (`result`)."""
     if not isinstance(document, Mapping):
         return None
     if any(key in document for key in KEYS):
