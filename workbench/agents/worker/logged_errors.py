@@ -1,4 +1,4 @@
-"""Errors that a framework logs, and from which it goes on.
+"""Errors that a framework logs without raising them.
 
 google-adk 2 logs that a toolset could not be loaded and runs the agent without the tools, so that its answer says
 nothing about the agent under test; older versions raise it. Imported when a turn begins: `logging` imports `threading`.

@@ -251,7 +251,7 @@ def _load_config(path: str) -> Any:
         raise LoadError(f"{path}: this version of google-adk does not read agent configs") from None
     try:
         return from_config(path)
-    except Exception as error:
+    except Exception as error:  # of its YAML, its schema, or the modules that it names
         raise LoadError(f"{path}: google-adk cannot build the agent: {error}") from error
 
 
