@@ -430,6 +430,13 @@ def _add_hint(result: MetricResult, hint: str | None) -> MetricResult:
     return result if hint is None else result.model_copy(update={"hint": join_texts([result.hint, hint])})
 
 
+def _note_media(view: CaseView) -> str | None:
+    """Note the images and files of the user, of which the judge model gets only the type."""
+    contents = (turn.actual.user_content for turn in view.turns if turn.actual is not None)
+    kinds = list(dict.fromkeys(kind for content in contents for kind in content.media))
+    return f"the judge does not see what the user sent beside text: {', '.join(kinds)}" if kinds else None
+
+
 _MOST_SHARED_RESULTS = 256
 _shared_results: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
 
@@ -482,6 +489,7 @@ async def _judge_async(
                         quorum=config.quorum,
                         skip=skip,
                     )
+                    result = _add_hint(result, _note_media(view))
                     results += [result, *build_win_rates(result)] if judge.has_win_rates else [result]
             return results
         if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):

@@ -54,6 +54,9 @@ class Part(AdkModel):
     function_response: FunctionResponse | None = None
 
 
+_MEDIA_KEYS = ("inline_data", "inlineData", "file_data", "fileData")
+
+
 class Content(AdkModel):
     """A message: its parts and the role of the author."""
 
@@ -67,6 +70,22 @@ class Content(AdkModel):
             (part,) = parts
             return part.text if part.text and (thoughts or not part.thought) else ""
         return "\n".join(part.text for part in parts if part.text and (thoughts or not part.thought))
+
+    @property
+    def media(self) -> list[str]:
+        """The types of the images and files among the parts, such as `image/png`."""
+        found = []
+        for part in self.parts or ():
+            extra = part.model_extra or {}
+            data = next((extra[key] for key in _MEDIA_KEYS if isinstance(extra.get(key), dict)), None)
+            if data is not None:
+                found.append(str(data.get("mime_type") or data.get("mimeType") or "a file"))
+        return found
+
+    def text_with_markers(self, *, thoughts: bool = True) -> str:
+        """Return the text as a judge model gets it: with a marker for each image and file, which it does not see."""
+        markers = [f"[{kind}, not shown]" for kind in self.media]
+        return "\n".join(filter(None, (self.text(thoughts=thoughts), *markers)))
 
     @classmethod
     def of_text(cls, text: str, *, role: str) -> Content:

@@ -308,7 +308,7 @@ def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: boo
         responses.append(text)
         return f"TURN {number} RESPONSE {len(responses)} WAS GIVEN HERE"
 
-    context.append(f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}")
+    context.append(f"TURN {number} USER: {turn.actual.user_content.text_with_markers(thoughts=False)}")
     for event in iter_events(turn.actual):
         if event.kind != "text":
             context.append(f"TURN {number} {_PART_NAMES[event.kind]}: {event.text}")
@@ -323,7 +323,7 @@ def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: boo
 
 def _format_turn(turn: Turn, number: int) -> Iterator[str]:
     assert turn.actual is not None
-    yield f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}"
+    yield f"TURN {number} USER: {turn.actual.user_content.text_with_markers(thoughts=False)}"
     for event in iter_events(turn.actual):
         is_text = event.kind == "text"
         yield f"TURN {number} {f'AGENT {event.author}' if is_text else _PART_NAMES[event.kind]}: {event.text}"

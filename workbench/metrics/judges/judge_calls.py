@@ -321,7 +321,7 @@ def build_turn_instance(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score
     response = format_response(turn.actual)
     if not response:
         return Score.undefined("the agent gave no response in words")
-    instance = {"prompt": turn.actual.user_content.text(thoughts=False), "response": response}
+    instance = {"prompt": turn.actual.user_content.text_with_markers(thoughts=False), "response": response}
     reference = format_response(turn.expected)
     return {**instance, "reference": reference} if reference else instance
 

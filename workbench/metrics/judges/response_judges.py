@@ -66,7 +66,7 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE
     prompt = PROMPTS.render(
         "response_match",
-        user_prompt=turn.expected.user_content.text(),
+        user_prompt=turn.expected.user_content.text_with_markers(),
         reference=format_response(turn.expected, with_intermediate=with_intermediate),
         response=format_response(turn.actual, with_intermediate=with_intermediate),
     )
@@ -157,7 +157,9 @@ def ask_response_quality(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQue
         return _NO_TEXT
     field, schema = kind.field
     return ModelQuestion(
-        prompt=PROMPTS.render(kind.prompt, user_message=turn.actual.user_content.text(), response=response),
+        prompt=PROMPTS.render(
+            kind.prompt, user_message=turn.actual.user_content.text_with_markers(), response=response
+        ),
         reply_schema={
             "type": "object",
             "properties": {"reasoning": {"type": "string"}, field: schema},

@@ -159,7 +159,7 @@ def _build_question(
         instructions=format_instructions(turns),
         tools=format_tools(turns),
         dialogue=format_conversation(turns),
-        user_message=last_turn.user_content.text(),
+        user_message=last_turn.user_content.text_with_markers(),
         steps=format_steps(last_turn),
         grounding=format_grounding(last_turn),
         response=format_response(last_turn, with_intermediate=with_intermediate),

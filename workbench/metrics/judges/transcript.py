@@ -193,7 +193,7 @@ def _iter_agents(turns: Iterable[Turn]) -> Iterator[tuple[int, str, Mapping[str,
 
 
 def _read_text(content: Content | None) -> str:
-    return "" if content is None else content.text(thoughts=False)
+    return "" if content is None else content.text_with_markers(thoughts=False)
 
 
 def _dump(value: Any) -> str:
@@ -215,7 +215,7 @@ class Variable(NamedTuple):
 
 def _find_prompt(turn: Turn, view: CaseView) -> str | None:
     del view
-    return None if turn.actual is None else turn.actual.user_content.text() or None
+    return None if turn.actual is None else turn.actual.user_content.text_with_markers() or None
 
 
 def _find_response(turn: Turn, view: CaseView) -> str | None:

@@ -107,7 +107,7 @@ def ask_message_quality(turn: Turn, view: CaseView, *, stop_signal: str) -> Mode
     if scenario is None:
         return _NO_SCENARIO
     assert turn.actual is not None
-    message = turn.actual.user_content.text(thoughts=False)
+    message = turn.actual.user_content.text_with_markers(thoughts=False)
     if turn is view.turns[0]:
         is_starting_prompt = message.strip() == scenario.starting_prompt.strip()
         return Score(1.0) if is_starting_prompt else Score(0.0, hint=_WRONG_FIRST_MESSAGE)
@@ -188,7 +188,7 @@ def _format_history(turns: Sequence[Turn]) -> str:
     lines: list[str] = []
     for turn in turns:
         if turn.actual is not None:
-            lines.append(f"user: {turn.actual.user_content.text(thoughts=False)}")
+            lines.append(f"user: {turn.actual.user_content.text_with_markers(thoughts=False)}")
             lines.append(f"agent: {turn.actual.response_text(thoughts=False) or ''}")
     return "\n\n".join(lines)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.metrics.conftest import Services
 from workbench.llm.model_types import ModelError, ModelRequest, Trouble, make_model_error
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import Content, Invocation
 from workbench.model.results import MetricResult, MetricStatus
 
 NAME = "final_response_match_v2"
@@ -183,3 +183,23 @@ def test_an_invalid_option_is_reported_with_its_place(config: Config, options: d
 
     assert len(problems) == 1
     assert re.search(problem, str(problems[0]))
+
+
+async def test_an_image_of_the_user_is_a_marker_in_the_prompt_and_a_note_on_the_score(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    prompts: list[str] = []
+
+    def answer(request: ModelRequest) -> str:
+        prompts.append(str(request))
+        return format_verdict("valid")
+
+    services.model = answer
+    parts = [{"text": "What is this?"}, {"inline_data": {"mime_type": "image/png", "data": "aGk="}}]
+    shown = turn("A cat.").model_copy(update={"user_content": Content.model_validate({"parts": parts})})
+
+    results = await judge(config(make_criterion(1)), actual=[shown], expected=[shown])
+
+    assert "[image/png, not shown]" in prompts[0]
+    assert results[NAME].score == 1.0
+    assert results[NAME].hint == "the judge does not see what the user sent beside text: image/png"
