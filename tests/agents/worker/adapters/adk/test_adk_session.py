@@ -199,6 +199,31 @@ async def test_a_tool_that_raises_ends_the_turn_with_its_exception(agents: Agent
     assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["fine"]
 
 
+async def test_a_tool_result_that_no_model_can_be_sent_names_the_tool(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        import datetime, json
+
+        class Sending(Scripted):
+            async def generate_content_async(self, llm_request, stream=False):
+                for content in llm_request.contents:
+                    json.dumps([part.function_response.response for part in content.parts if part.function_response])
+                async for answer in super().generate_content_async(llm_request, stream):
+                    yield answer
+
+        def when() -> dict:
+            return {"at": datetime.date(2026, 5, 1)}
+
+        root_agent = LlmAgent(name="root", model=Sending(answers=[[call("when")]]), tools=[when])
+        """,
+        "when?",
+    )
+
+    assert str(conversation.error) == (
+        "no model can be sent what the tool when returned: its result.at is a datetime.date, which JSON cannot hold"
+    )
+
+
 @pytest.mark.parametrize(("error", "cause"), [("OSError('no server')", "no server"), ("OSError()", "OSError")])
 async def test_a_toolset_that_cannot_be_loaded_ends_the_turn_with_its_cause(
     agents: Agents, error: str, cause: str

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from ... import faults
 from ..base import AgentFault, EmitSpan, Session, classify_status
 from ..object_json import as_json
 from .adk_agents import describe_agent
@@ -63,8 +64,11 @@ class AdkSession(Session):
                     events.add(event)
             duration = time.perf_counter() - started
             _check_answered(events)
-        except BaseException:  # including cancellation. A failed session is not closed
+        except BaseException as error:  # including cancellation. A failed session is not closed
             self._release()
+            unfit = events.explain_unfit_result() if "serializ" in faults.summarize(error) else None
+            if unfit:
+                raise AgentFault(unfit) from error
             raise
         finally:
             self._trace.end_turn()

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...wire import explain_unfit
 from ..base import MOST_STEPS, USAGE_FIELDS, check_texts, explain_truncation
 from ..object_json import as_json
 
@@ -52,6 +53,16 @@ class TurnEvents:
         """Return remarks on the events of a whole turn."""
         is_partial = self._has_partial and self._final is None
         return [_ONLY_PARTIAL] if is_partial else []
+
+    def explain_unfit_result(self) -> str | None:
+        """Name the tool whose result JSON cannot hold, and what it holds; None if every result can be sent."""
+        for _, content in self._kept:
+            for part in content.parts or ():
+                answer = part.function_response
+                problem = answer and explain_unfit(answer.response, "its result")
+                if problem:
+                    return f"no model can be sent what the tool {answer.name} returned: {problem}"
+        return None
 
     @property
     def calls_unknown(self) -> str | None:
