@@ -77,6 +77,30 @@ def test_a_model_answers_and_its_answers_are_judged_by_rubrics(monkeypatch: pyte
     assert found.rubric_verdicts == "Short?: True\nTrue?: True"
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_requests_of_gemini_and_openai_are_answered_and_judged(monkeypatch: pytest.MonkeyPatch, as_frame: bool) -> None:
+    chat = [{"role": "user", "content": "two"}]
+    rows = [{"request": {"contents": [{"parts": [{"text": "one"}]}]}}, {"request": {"messages": chat}}]
+    replies: list[dict[str, Any]] = [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "gemini-x"}]}}]},
+        {"choices": [{"message": {"role": "assistant", "content": "no"}}]},
+    ]
+    recorded: Any = [{**row, "response": reply} for row, reply in zip(rows, replies, strict=True)]
+    if as_frame:
+        import pandas
+
+        recorded = EvaluationDataset(eval_dataset_df=pandas.DataFrame(recorded))
+    metrics = [types.Metric(name="General_Quality_v1"), types.Metric(name="Long", custom_function=lambda row: 1)]
+
+    with serve_judge(monkeypatch, answer):
+        answered = Client().evals.run_inference(src=rows, model="gemini-x")
+        result = Client().evals.evaluate(dataset=recorded, metrics=metrics, config={"dataset_schema": "gemini"})
+
+    assert [row["response"] for row in answered.rows] == ["gemini-x: one", "gemini-x: two"]
+    assert [each.metric_name for each in result.summary_metrics] == ["general_quality", "long"]
+    assert [score for score, _ in read_cells(result, "general_quality")] == [1.0, 0.5]
+
+
 def test_candidates_are_compared_by_the_same_rubrics(monkeypatch: pytest.MonkeyPatch) -> None:
     evals = Client().evals
     metric = types.RubricMetric.GENERAL_QUALITY(rubric_group_name="mine")
@@ -374,10 +398,6 @@ def test_some_candidates_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
             lambda evals: evals.evaluate(dataset=PROMPTS, metrics=[{"name": "c", "foo": 1}]),
             "Metric: found the key 'foo'",
         ),
-        (
-            lambda evals: evals.evaluate(dataset=PROMPTS, metrics=[types.Metric(name="general_quality")]),
-            "expected types.RubricMetric.GENERAL_QUALITY",
-        ),
         (lambda evals: evals.evaluate(dataset=PROMPTS, metrics=["grounding"]), "expected types.RubricMetric.GROUNDING"),
         (
             lambda evals: evals.evaluate(
@@ -392,6 +412,11 @@ def test_some_candidates_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         (lambda evals: types.evals, "found a type of the Vertex AI service"),
         (lambda evals: types.Metric(), "found None as name"),
         (lambda evals: types.LLMMetric(name="m"), "found no prompt_template"),
+        (lambda evals: types.LLMMetric(name="m", prompt_template=" "), "found no prompt_template"),
+        (
+            lambda evals: types.LLMMetric(name="m", prompt_template="{response}", judge_model_sampling_count=33),
+            "LLMMetric m: found 33 as judge_model_sampling_count, expected 1 to 32",
+        ),
         (lambda evals: types.EvalCase(agent_data={}), "found agent_data"),
         (lambda evals: EvaluationDataset(), "found neither"),
         (lambda evals: EvaluationDataset(gcs_source="gs://b/x"), "found a source of the service"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,8 @@ _PROMPT_WIDTH = 80  # characters of a prompt in a message
 _VERBOSITY = "verbosity"
 """The metric whose best rating is 0: negative ratings are too short, positive ones too long."""
 
+_MOST_SAMPLES = 32  # replies of a judge for each row, as in the SDK
+
 # Metrics.
 
 
@@ -98,9 +101,10 @@ class Metric:
     metric_spec_parameters: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Raises EvaluationError for a metric without a name."""
+        """Names are lower case, as in the SDK. Raises EvaluationError for a metric without a name."""
         if not isinstance(self.name, str) or not self.name.strip():
             raise EvaluationError(f"{type(self).__name__}: found {self.name!r} as name, expected a text")
+        self.name = self.name.lower()
 
 
 @dataclass(kw_only=True)
@@ -108,10 +112,14 @@ class LLMMetric(Metric):
     """A judge with a `prompt_template`: a text with `{column}`, or a `MetricPromptBuilder`."""
 
     def __post_init__(self) -> None:
-        """Raises EvaluationError for a metric without a template."""
+        """Raises EvaluationError for a metric without a template, or with a count outside the limits of the SDK."""
         super().__post_init__()
-        if not self.prompt_template:
+        if self.prompt_template is None or not str(self.prompt_template).strip():
             raise EvaluationError(f"LLMMetric {self.name}: found no prompt_template, expected one")
+        count = self.judge_model_sampling_count
+        if count is not None and not 1 <= count <= _MOST_SAMPLES:
+            expected = f"expected 1 to {_MOST_SAMPLES}"
+            raise EvaluationError(f"LLMMetric {self.name}: found {count} as judge_model_sampling_count, {expected}")
 
 
 @dataclass(kw_only=True)
@@ -161,6 +169,7 @@ _BY_EVAL_SETS = frozenset(
     }
 )
 _OF_IMAGES = frozenset({"gecko_text2image", "gecko_text2video"})
+_PREDEFINED = _BY_RUBRICS | _BY_ENGINE.keys() | _BY_EVAL_SETS | _OF_IMAGES
 _DEFAULT_RUBRICS = "general_quality"
 
 
@@ -207,6 +216,9 @@ RubricMetric = PrebuiltMetric = _PredefinedMetrics()
 
 
 # The client.
+
+_SCHEMAS = ("FLATTEN", "GEMINI", "OPENAI")
+"""What rows may be: columns, or requests to a model and its replies. Rows are recognised without their name."""
 
 _OF_THE_SERVICE = ("batch_", "create_", "delete_", "evaluate_", "generate_", "get_", "import_", "list_", "update_")
 """How the names of methods begin that only the service has."""
@@ -339,17 +351,15 @@ class Evals:
             found = ", ".join(["agent"] * (agent is not None) + list(kwargs))
             raise EvaluationError(f"evaluate: found {found}, expected responses in the dataset; {USE_EVAL_SETS}")
         options = _read_options(config, ("dest", "evaluation_service_qps", "dataset_schema", "http_options"))
-        if options.get("dataset_schema") not in (None, "FLATTEN"):
-            schema = options["dataset_schema"]
-            raise EvaluationError(
-                f"dataset_schema: found {schema!r}, expected FLATTEN: columns such as prompt and response"
-            )
+        schema = str(options.get("dataset_schema") or "FLATTEN").rpartition(".")[2].upper()
+        if schema not in _SCHEMAS:
+            raise EvaluationError(f"dataset_schema: found {schema!r}, expected one of {', '.join(_SCHEMAS)}")
         is_comparison = isinstance(dataset, list) and not any(_is_row(each) for each in dataset)
         folder = str(options.get("dest", ""))
         if folder:
             check_output(folder, file_name=None)
         datasets = [_to_dataset(each) for each in (dataset if is_comparison else [dataset])]
-        tables = [each.rows for each in datasets]
+        tables = [[dict(row.columns) for row in _read_rows(each).rows] if each.rows else [] for each in datasets]
         if not tables or len({len(rows) for rows in tables}) != 1:
             counts = ", ".join(str(len(rows)) for rows in tables) or "no dataset"
             raise EvaluationError(f"dataset: found {counts} rows, expected datasets with the same number of rows")
@@ -509,9 +519,11 @@ def _resolve(metric: Any, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolv
         resolved = _make_custom(name, metric.custom_function)
     elif metric.prompt_template is not None:
         resolved = _make_judge(metric, name)
+    elif (known := re.sub(r"_v\d+$", "", name)) in _PREDEFINED:
+        predefined = getattr(RubricMetric, known.upper())(rubric_group_name=metric.rubric_group_name)
+        return replace(_resolve(predefined, tables), summarise=metric.aggregate_summary_fn)
     else:
-        resolved = name.lower()
-        _check_bare_name(resolved)
+        resolved = name
     return _ResolvedMetric(resolved, str(resolved) if isinstance(resolved, str) else name, metric.aggregate_summary_fn)
 
 

@@ -96,6 +96,49 @@ def test_a_conversation_is_a_row_in_every_form_and_format(tmp_path: Path, form: 
     assert row.columns["predicted_trajectory"] == [{"tool_name": "set_light", "tool_input": CALL.args}]
 
 
+_CALL_OF_GEMINI = {"functionCall": {"name": "set_light", "args": dict(CALL.args or {})}}
+_CHAT = [{"role": "user", "content": "light"}]
+_BATCHES: dict[str, tuple[Any, Any, Any]] = {
+    "gemini": (
+        {"contents": [{"role": "user", "parts": [{"text": "light"}]}], "systemInstruction": {"parts": [{"text": "b"}]}},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "done"}]}}]},
+        ("light", "done", [], ()),
+    ),
+    "openai": (
+        {"model": "m", "messages": _CHAT},
+        {"choices": [{"message": {"role": "assistant", "content": "done"}}]},
+        ("light", "done", [], ()),
+    ),
+    "a call": (
+        {"contents": [{"parts": [{"text": "light"}]}]},
+        {"candidates": [{"content": {"role": "model", "parts": [_CALL_OF_GEMINI]}}]},
+        ("light", None, [CALL], ()),
+    ),
+    "no answer": ({"messages": _CHAT}, {"choices": []}, ("light", None, None, ())),
+    "own answer": ({"messages": _CHAT}, "done", ("light", "done", None, ())),
+    "text": ("light", "done", ("light", "done", None, ())),
+}
+
+
+@pytest.mark.parametrize("form", _BATCHES)
+@pytest.mark.parametrize("name", ["d.jsonl", "text.jsonl", "d.csv"])
+def test_a_request_and_its_reply_are_a_row(tmp_path: Path, form: str, name: str) -> None:
+    request, reply, facts = _BATCHES[form]
+    path = tmp_path / name
+    cells = [each if isinstance(each, str) else json.dumps(each) for each in (request, reply)]
+    path.write_text(
+        {
+            "d.jsonl": json.dumps({"request": request, "response": reply}),
+            "text.jsonl": json.dumps(dict(zip(("request", "response"), cells, strict=True))),
+            "d.csv": "request,response\n" + ",".join('"' + cell.replace('"', '""') + '"' for cell in cells),
+        }[name]
+    )
+
+    (row,) = read_dataset(path).rows
+
+    assert get_facts(row) == facts
+
+
 @pytest.mark.skipif(importlib.util.find_spec("langchain_core") is None, reason="needs langchain-core")
 def test_langchain_messages_are_read_as_objects_and_in_serialised_forms() -> None:
     from langchain_core.load import dumpd

@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 
 from workbench.model.results import CaseResult, FailureKind, MetricResult
 
-_NO_MODULE = re.compile(r"^(?:ModuleNotFoundError: No module named|there is no module) '([^']+)'.*", re.DOTALL)
+_NO_MODULE = re.compile(
+    r"^(?:ModuleNotFoundError: No module named '|there is no module '|PackageNotFoundError: No .* was found for )"
+    r"([\w-]+(?:\.[\w-]+)*).*",
+    re.DOTALL,
+)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+| \(_\w+\.c:\d+\)")  # lines in C code move as well
 _LOCATION = re.compile(r" \([^()]+:\d+\)$")  # the line in the agent: an edit above moves it
 

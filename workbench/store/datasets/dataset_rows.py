@@ -44,6 +44,9 @@ MEASURES = (LATENCY, FAILURE)
 MESSAGES = "messages"
 CONTENTS = "contents"  # Gemini's name
 REFERENCE_MESSAGES = "reference_messages"
+REQUEST = "request"
+_ANSWERS = {"candidates": "content", "choices": "message"}
+"""By the list of answers in a reply of Gemini or OpenAI, the key of the message of an answer."""
 
 PYTHON_REPR = "the repr of a Python value"
 _MOST_CALLS = 10_000  # the limit for a turn of an agent (see limits.py of the worker)
@@ -114,6 +117,8 @@ def read_row(record: Record, *, number: int) -> Row:
             columns[name] = None  # how pandas writes missing values
     if MESSAGES not in columns and is_messages(columns.get(CONTENTS)):
         columns[MESSAGES] = columns[CONTENTS]
+    if columns.get("prompt") is None and columns.get(MESSAGES) is None:
+        _read_exchange(columns)
     _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
     _read_conversation(
         record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"
@@ -130,6 +135,40 @@ def read_row(record: Record, *, number: int) -> Row:
         columns,
         tuple(problems),
     )
+
+
+def _read_exchange(columns: dict[str, Any]) -> None:
+    """Make messages of a request to Gemini or OpenAI and its reply, as batch predictions have them, if it is one.
+
+    The reply is replaced by its text, as every response is; without an answer in it there is no response.
+    """
+    request, reply = (_parse_object(columns.get(name)) for name in (REQUEST, "response"))
+    if isinstance(request, str):
+        columns["prompt"] = request
+        return
+    messages = request.get(CONTENTS) or request.get(MESSAGES) if isinstance(request, dict) else None
+    if not isinstance(messages, list):
+        return
+    # Gemini takes a content without a role for the user's.
+    messages = [{"role": "user", **each} if isinstance(each, dict) else each for each in messages]
+    if not is_messages(messages):
+        return
+    columns[MESSAGES] = messages
+    if isinstance(reply, dict) and (key := next((key for key in _ANSWERS if key in reply), None)):
+        answer = next((each.get(_ANSWERS[key]) for each in reply[key] or () if isinstance(each, dict)), None)
+        columns["response"] = None
+        if answer:
+            messages.append(answer)
+
+
+def _parse_object(value: Any) -> Any:
+    """Parse JSON text of an object; return any other value unchanged."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def is_python_literal(text: str) -> bool:

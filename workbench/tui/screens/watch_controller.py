@@ -298,8 +298,11 @@ class WatchController(Controller):
     @background(group="ask_watch", exclusive=True)
     async def _ask_and_start(self) -> None:
         """Show what all cases may cost before the first judge is asked; then turn the watch on if the user wants it."""
+        browser = self.state.browser
+        remote = {listed.relative for listed in browser.file_sets if listed.is_address}  # which no watch reads
+        watched = [each for each in select_all(browser) if each.eval_set not in remote]
         try:
-            planned = await self.backend.runs.plan(select_all(self.state.browser))
+            planned = await self.backend.runs.plan(watched)
         except (PlanError, StoreError):
             planned = None  # the watch says why
         if planned is not None and planned.asks and planned.cost is not None and planned.cost.judges:
