@@ -80,7 +80,10 @@ def test_a_model_answers_and_its_answers_are_judged_by_rubrics(monkeypatch: pyte
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_requests_of_gemini_and_openai_are_answered_and_judged(monkeypatch: pytest.MonkeyPatch, as_frame: bool) -> None:
     chat = [{"role": "user", "content": "two"}]
-    rows = [{"request": {"contents": [{"parts": [{"text": "one"}]}]}}, {"request": {"messages": chat}}]
+    rows: list[dict[str, Any]] = [
+        {"request": {"contents": [{"parts": [{"text": "one"}]}]}},
+        {"request": {"messages": chat}},
+    ]
     replies: list[dict[str, Any]] = [
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "gemini-x"}]}}]},
         {"choices": [{"message": {"role": "assistant", "content": "no"}}]},

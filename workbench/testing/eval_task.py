@@ -188,6 +188,12 @@ class EvalTask:
         column_names = {**self._mapping, **{known: name for known, name in columns.items() if name}}
         mapping = {known: name for known, name in column_names.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
+        answers = column_names.get("response", "response")
+        if model is not None and any(row.columns.get(answers) is not None for row in rows.rows):
+            raise EvaluationError(
+                f"model: found one beside responses in the column {answers!r}, expected one of them: leave out model "
+                "to judge these responses, or drop the column"
+            )
         if prompt_template is not None:
             rows = rows.with_prompts(PromptTemplate(prompt_template))
         baseline = self._find_baseline()

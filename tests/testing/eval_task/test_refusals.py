@@ -37,6 +37,11 @@ def test_invalid_metrics_are_refused_with_one_clear_message(options: Any, messag
         ({"question": ["a"]}, {"runnable": str}, "expected 'prompt', or a prompt_template"),
         (PROMPTS, {"runnable": 7}, "expected a function f(prompt)"),
         (PROMPTS, {"runnable": str, "model": str}, "expected one of them"),
+        (
+            [{"prompt": "a", "response": "b"}],
+            {"model": str},
+            "model: found one beside responses in the column 'response'",
+        ),
         (PROMPTS, {"runnable": str, "prompt_template": "{promt}"}, "did you mean 'prompt'?"),
         (PROMPTS, {"experiment_run_name": "r"}, "expected EvalTask(experiment=)"),
         (PROMPTS, {"timeout_seconds": 0}, "expected a number above 0"),

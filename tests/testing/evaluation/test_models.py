@@ -132,7 +132,9 @@ def test_images_are_refused_where_a_model_would_have_to_see_them(image: Any, mon
         with pytest.raises(EvaluationError, match=message):
             EvalTask(dataset=dataset, metrics=[metric]).evaluate()
     with pytest.raises(EvaluationError, match="row 1: prompt: found a file"):
-        EvalTask(dataset=dataset, metrics=["bleu"]).evaluate(model="gemini-x", prompt_template="{image}")
+        EvalTask(dataset={"image": [image], "reference": ["r"]}, metrics=["bleu"]).evaluate(
+            model="gemini-x", prompt_template="{image}"
+        )
     assert EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate().summary_metrics["exact_match/mean"] == 1.0
 
 
