@@ -38,7 +38,8 @@ def fail(make_case: MakeCase, make_invocation: MakeInvocation, make_metric: Make
     return make
 
 
-LOG, SET, GET = ("log", {"at": "8:00"}), ("set_light", {"on": True}), ("get_light", {})
+LOG, SET = ("log", {"at": "8:00"}), ("set_light", {"on": True})
+GET: tuple[str, dict[str, Any]] = ("get_light", {})
 
 
 @pytest.mark.parametrize(
