@@ -106,9 +106,9 @@ class RunOptions(Fact):
     the calls to models. With `require_all_samples`, a verdict of too few samples changes the exit status.
 
     `adk_results` lets full runs of ADK agents also write the result files for `adk web`; None: as `[run] adk_results`
-    says. Without `scores` agents run
-    and nothing is judged. Without `history` no result is stored. `judges_again` is the run whose answers are judged
-    once more; `judgement` is the number of this judgement, so that models give new opinions.
+    says. Without `scores` agents run and nothing is judged. Without `history` no result is stored. `judges_again` is
+    the run whose answers are judged once more; `judgement` is the number of this judgement, so that models give new
+    opinions.
     """
 
     config: Path | None = None

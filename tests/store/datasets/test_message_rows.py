@@ -115,6 +115,9 @@ _BATCHES: dict[str, tuple[Any, Any, Any]] = {
         ("light", None, [CALL], ()),
     ),
     "no answer": ({"messages": _CHAT}, {"choices": []}, ("light", None, None, ())),
+    "broken": ({"messages": _CHAT}, {"choices": 3}, ("light", None, None, ())),
+    "an error": ({"messages": _CHAT}, {"error": {"code": 503}}, ("light", None, None, ())),
+    "a failed line of Vertex": ({"messages": _CHAT}, {}, ("light", None, None, ())),
     "own answer": ({"messages": _CHAT}, "done", ("light", "done", None, ())),
     "text": ("light", "done", ("light", "done", None, ())),
 }

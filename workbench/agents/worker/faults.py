@@ -186,16 +186,16 @@ def explain_interpreter(folder: str) -> str:
     sentence, place = f"The interpreter is {sys.executable}", folder
     while True:
         environment = os.path.join(place, ".venv")
-        has_lock = [name for name in ("uv.lock", "poetry.lock") if os.path.isfile(os.path.join(place, name))]
-        found = [os.path.join(environment, *path) for path in (("bin", "python"), ("Scripts", "python.exe"))]
-        python = next(filter(os.path.isfile, found), found[0])
+        locks = [name for name in ("uv.lock", "poetry.lock") if os.path.isfile(os.path.join(place, name))]
+        pythons = [os.path.join(environment, *path) for path in (("bin", "python"), ("Scripts", "python.exe"))]
+        python = next(filter(os.path.isfile, pythons), pythons[0])
         is_own = os.path.realpath(environment) == os.path.realpath(sys.prefix)
         if os.path.isfile(python) and not is_own:
             return f'{sentence}; the project has its own: set python = "{python}" for the target in workbench.toml'
-        if "uv.lock" in has_lock:
+        if "uv.lock" in locks:
             more = "" if is_own else f', and set python = "{python}" for the target in workbench.toml'
             return f"{sentence}; run `uv sync` in {place}{more}"
-        if "poetry.lock" in has_lock:
+        if "poetry.lock" in locks:
             return (
                 f"{sentence}; run `poetry install` in {place}, and set python to what `poetry env info --executable` "
                 "prints, for the target in workbench.toml"

@@ -37,6 +37,13 @@ class _Handler(logging.Handler):
         found = _errors.get(None)
         if found is None:
             return
+        try:
+            self._note(record, found)
+        except Exception:  # of the record, such as one argument too many: the agent must not fail by it
+            self.handleError(record)
+
+    @staticmethod
+    def _note(record: logging.LogRecord, found: LoggedErrors) -> None:
         message = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and str(error) not in message:

@@ -140,7 +140,7 @@ def read_row(record: Record, *, number: int) -> Row:
 def _read_exchange(columns: dict[str, Any]) -> None:
     """Make messages of a request to Gemini or OpenAI and its reply, as batch predictions have them, if it is one.
 
-    The reply is replaced by its text, as every response is; without an answer in it there is no response.
+    The reply is replaced by its text, as every response is. An error, or a reply without an answer, is no response.
     """
     request, reply = (_parse_object(columns.get(name)) for name in (REQUEST, "response"))
     if isinstance(request, str):
@@ -154,11 +154,15 @@ def _read_exchange(columns: dict[str, Any]) -> None:
     if not is_messages(messages):
         return
     columns[MESSAGES] = messages
-    if isinstance(reply, dict) and (key := next((key for key in _ANSWERS if key in reply), None)):
-        answer = next((each.get(_ANSWERS[key]) for each in reply[key] or () if isinstance(each, dict)), None)
+    if not isinstance(reply, dict):
+        return
+    if not reply or not reply.keys().isdisjoint((*_ANSWERS, "error")):
         columns["response"] = None
-        if answer:
-            messages.append(answer)
+    for key, content in _ANSWERS.items():
+        answers = reply.get(key)
+        first = answers[0] if isinstance(answers, list) and answers else None
+        if isinstance(first, dict) and first.get(content):
+            messages.append(first[content])
 
 
 def _parse_object(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import pytest
@@ -248,7 +249,10 @@ async def test_a_toolset_that_cannot_be_loaded_ends_the_turn_with_its_cause(
     assert re.search(f"toolset Remote.*{cause}", str(conversation.error))
 
 
-async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks_on_the_turn(agents: Agents) -> None:
+async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks_on_the_turn(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("google_adk"), "propagate", False)  # handlers of pytest raise
     conversation = await agents.talk_to(
         """
         import logging
@@ -263,6 +267,7 @@ async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks
                     raise OSError("no store")
                 except OSError:
                     logging.getLogger("google_adk.memory").exception("Memory is not available")
+                logging.getLogger("google_adk.memory").error("%s is one argument too many for this text", 1, 2)
                 for text in ("It is ", "dark."):
                     yield Event(author="root", partial=True, content=types.Content(parts=[types.Part(text=text)]))
 
