@@ -81,21 +81,22 @@ class CaseOperations(Controller):
 
     async def new_case(self) -> None:
         """Add a case to the selected set, after the selected case."""
-        row = self._browser.selected_row
-        if row is None or not row.eval_set:
+        row, place = self._browser.selected_row, self._browser.set_of_new_case
+        if row is None or place is None:
             self._warn(f"no eval set selected for the new case; {self.state.find_key('new_set')} adds one")
             return
         if self._is_refused("new_case"):
             return
-        taken = self._list_ids(row.eval_set)
-        question = f"Id of the new case in {row.eval_set}"
+        target, eval_set = place
+        taken = self._list_ids(eval_set)
+        question = f"Id of the new case in {eval_set}"
         eval_id = await self._ask(question, find_free_name("new_case", taken), lambda text: check_case_id(text, taken))
         if eval_id is None:
             return
-        key = CaseKey(target=row.target, eval_set=row.eval_set, eval_id=eval_id)
+        key = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id)
         self._browser.select_when_listed(key)
         add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
-        if await self._edit(row.eval_set, add, label=f"add {eval_id}"):
+        if await self._edit(eval_set, add, label=f"add {eval_id}"):
             self.post_message(TabWanted("case", types_prompt_of=key))
 
     async def new_set(self) -> None:

@@ -563,7 +563,7 @@ def find_obstacle(action: str, state: ProjectState) -> str:
 
 _NEEDS_SETS = frozenset({"filter", "status", "sort", "mark_listed", "toggle_project", "open_table"})
 _NEEDS_ROW = frozenset({"fold", "unfold", "mark"})
-_NEEDS_SET = frozenset({"new_case", "rename", "duplicate"})
+_NEEDS_SET = frozenset({"rename", "duplicate"})
 _NEEDS_CASE = frozenset(
     {"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat", "shrink", "why"}
 )
@@ -584,6 +584,8 @@ def has_use(action: str, state: ProjectState) -> bool:
     if action in _NEEDS_AGENT:
         return row is not None and bool(row.target)
     match action:
+        case "new_case":
+            return state.browser.set_of_new_case is not None
         case "move_to_set":
             return has_marks or (row is not None and row.case is not None)
         case "delete":
