@@ -38,7 +38,7 @@ _PAUSE = 1.0  # seconds between two updates of the scores of a set during a run
 
 
 ResultsVersion = tuple[int, int, int]
-"""Number of results in this session, of listed cases of a set or target, and of its stale ones."""
+"""Result count of the board, and numbers of listed cases of a set or target, and of its stale ones."""
 
 
 def get_results_version(state: ProjectState, key: GroupKey) -> ResultsVersion:

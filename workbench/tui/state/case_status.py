@@ -328,7 +328,7 @@ class StatusBoard:
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._unlisted_outcomes: dict[CaseKey, dict[int, RepeatOutcome]] = {}  # of cases that are not listed yet
         self._away: dict[CaseKey, CaseRecord] = {}  # of cases that run, and that are not listed for the moment
-        self._result_count = 0  # of this session
+        self._result_count = 0  # results and cases that came in this session
         self._cases_with_earlier_verdict: set[CaseKey] = set()  # their verdict is not the newest in the history
         self._held_results: dict[
             JobKey, None
@@ -340,6 +340,7 @@ class StatusBoard:
 
     @property
     def result_count(self) -> int:
+        """A number that grows with every result, and with every case that is listed anew or has another name."""
         return self._result_count
 
     def count_states(self, target: str | None = None, eval_set: str | None = None) -> Mapping[CaseState, int]:
@@ -409,11 +410,11 @@ class StatusBoard:
         for key in keys:
             if key in self._records:
                 continue
+            self._result_count += 1
             away = self._away.pop(key, None) if self._away else None
             record = self._records[key] = away or CaseRecord(key)
             # Keys hash slowly by the ten thousand: empty collections are not asked.
             if self._unlisted_outcomes and (early := self._unlisted_outcomes.pop(key, None)):
-                self._result_count += 1
                 record.outcomes, record.result_number = early, self._result_count
                 record.state = _find_state(record)
                 if any(outcome.stored_at for outcome in early.values()):
@@ -494,6 +495,7 @@ class StatusBoard:
         self._set_state(record, _find_state(record))
 
     def _load_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
+        self._result_count += 1
         record.outcomes, record.reused_verdicts = _convert_stored_jobs(stored), {}
         record.state = _find_state(record)
         _note_samples(record)

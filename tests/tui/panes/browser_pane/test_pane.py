@@ -49,9 +49,14 @@ async def test_escape_ends_a_filter_in_the_list_and_slash_selects_the_old_text(p
 async def test_rows_are_listed_in_the_frame_of_the_typed_letter(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far", "eval sets")
-        rows = screen.app.screen.query_one(CaseList)
+        rows, typed = screen.app.screen.query_one(CaseList), screen.app.screen.query_one(FilterInput)
         before = rows.virtual_size.height
-        screen.app.screen.query_one(FilterInput).value = "lamp"  # nothing can be painted before the next await
+        typed.value = "lamp"
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["on", "off"])  # the texts of cases are read
+        typed.value = ""
+        await wait_until_true(screen, lambda: rows.virtual_size.height == before)
+
+        typed.value = "lamp"  # nothing can be painted before the next await
 
         assert list_case_ids(screen) == ["on", "off"]
         assert rows.virtual_size.height == len(rows.source) < before
