@@ -292,5 +292,12 @@ class AgentHost(Protocol):
         If another metric ends its process, it starts once more and has the whole time again.
         """
 
+    async def explain_imports(self) -> list[str]:
+        """Import the agent once for many cases. Return why each case has to import it, or a library, again: a sentence
+        for each; none if no case has to.
+
+        Raises AgentError.
+        """
+
     async def close(self) -> None:
         """End every process. Open sessions fail."""

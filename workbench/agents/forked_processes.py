@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -70,6 +70,8 @@ class Zygote:
         self._children: dict[int, Child] = {}
         self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
+        self.is_checked = False
+        """True if its imports were current at the beginning of the run."""
         self._was_stopped = False
         self.on_lost: Callable[[], None] = lambda: None
         channel.on_message = self._handle_message
@@ -185,10 +187,13 @@ class ForkLauncher:
         self._marks: dict[int, str] = {}  # by process id
         self._zygotes: list[Zygote] = []
         self._current: asyncio.Task[Zygote] | None = None
+        self._growing: asyncio.Task[Zygote] | None = None  # replaces the current one when it is ready
         self._todo: list[Layer] = []
         self._learned: list[Layer] = []
         self._scouted = False
-        self._excluded: set[str] = set()
+        self._excluded: dict[str, str] = {}  # packages, and why each case imports them itself
+        self._set_by_agent: set[str] = set()  # variables that libraries read before the agent set them
+        self._has_readers = False  # whether libraries that were imported early have read variables
         self._scouting: asyncio.Future[None] | None = None
         self._expected = 0  # announced cases that have not started yet
         self._waiting = 0  # launches without a process yet
@@ -196,7 +201,7 @@ class ForkLauncher:
         self._generation = 0
         self._agent: asyncio.Task[Zygote | None] | None = None  # the import of the agent for all sessions
         self._agent_number = 0
-        self._agent_is_shared = True
+        self._unshared = ""  # why each case imports the agent itself
         self._agent_is_scouted = False
         self._late: list[Layer] = []  # learned from the agent, for zygotes below its next import
         self._defined: frozenset[str] = frozenset()
@@ -215,18 +220,24 @@ class ForkLauncher:
         one of these. Running sessions keep their processes. See `Launcher.renew`.
         """
         self._forget_agent()
+        for zygote in self._zygotes:
+            zygote.is_checked = False
         if self._current is None or not (
             has_changed(self._environment)
             or self._read_defined_variables() != self._defined
             or not (self._find_shadowed_names() ^ self._shadowed).isdisjoint(self._names)
         ):
             return False
+        self._start_anew()
+        return True
+
+    def _start_anew(self) -> None:
+        """Forget what was imported early. Running sessions keep their processes."""
         self._environment, self._names, self._is_shadowed = {}, set(), False
         self._generation += 1
-        self._agent_is_shared, self._late = True, []
-        self._current, self._todo, self._learned, self._scouted = None, [], [], False
-        self._close_retired()
-        return True
+        self._unshared, self._late, self._has_readers = "", [], False
+        self._current, self._growing, self._todo, self._learned, self._scouted = None, None, [], [], False
+        self._forget_agent()
 
     def _read_defined_variables(self) -> frozenset[str]:
         with contextlib.suppress(OSError):
@@ -259,9 +270,12 @@ class ForkLauncher:
             ]
             if not any(zygote.busy for zygote in members):
                 for zygote in members:
-                    zygote.retire()
-                    self._zygotes.remove(zygote)
+                    self._retire(zygote)
         self._forget_ended()
+
+    def _retire(self, zygote: Zygote) -> None:
+        zygote.retire()
+        self._zygotes.remove(zygote)
 
     def _forget_ended(self) -> None:
         """Forget root zygotes that have ended. Kill the remaining descendants of one that was killed."""
@@ -276,6 +290,8 @@ class ForkLauncher:
         """Start the interpreter now, and import what many cases need."""
         self._expected = cases
         self._ensure_zygote()
+        if self._is_for_many:
+            self._start_growing()
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """Start a process for a `session`, or one `shared` by many. `attach` gets it before it can send anything.
@@ -332,8 +348,13 @@ class ForkLauncher:
         child = zygote.fork(self._number, {"role": role, "token": token, **more}, shared=role == "shared")
         self._listener.expect(token, child.attach_channel)
         child.on_exit.append(lambda _: self._listener.forget(token))
-        child.on_exit.append(lambda _: self._close_retired())
+        child.on_exit.append(lambda _: self._handle_child_exit())
         return child
+
+    def _handle_child_exit(self) -> None:
+        self._close_retired()
+        if not (self._closed or self._is_for_many or any(zygote.busy for zygote in self._zygotes)):
+            self._start_growing()  # while nobody waits: the next run finds it ready
 
     async def _become_scout_or_wait(self) -> bool:
         """Return True if this child is the scout. Others wait until the scout has reported its imports."""
@@ -358,6 +379,7 @@ class ForkLauncher:
                 layer,
                 imports=tuple([name for name in layer.imports if name not in imports]),
                 sources=tuple([path for path in layer.sources if path not in sources]),
+                environment=tuple(self._set_by_agent.union(layer.environment)),
             )
             if new.imports or new.sources:
                 self._learned.append(new)
@@ -370,18 +392,19 @@ class ForkLauncher:
         layer = _parse_layer(message)
         self._late.append(layer)
         if self._agent is not None and zygote.agent == self._agent_number:
-            above = Layer(imports=layer.imports)  # its variables are set already
-            self._agent = asyncio.create_task(self._grow_agent(self._agent, above))
+            self._agent = asyncio.create_task(self._grow_agent(self._agent, layer.imports))
 
-    async def _grow_agent(self, base: asyncio.Task[Zygote | None], layer: Layer) -> Zygote | None:
+    async def _grow_agent(self, base: asyncio.Task[Zygote | None], imports: Sequence[str]) -> Zygote | None:
         zygote = await asyncio.shield(base)
-        return None if zygote is None else await self._fork_zygote(zygote, layer)
+        # The variables of the agent are set already.
+        return None if zygote is None else await self._fork_zygote(zygote, Layer(imports=tuple(imports)))
 
-    async def _get_agent_zygote(self) -> Zygote | None:
+    async def _get_agent_zygote(self, *, even_for_one: bool = False) -> Zygote | None:
         """Return the zygote with the current agent; None if each session has to import it. Raises AgentError."""
         for _ in range(_AGENT_IMPORTS):
             if self._agent is None:
-                if not self._agent_is_shared or self._expected + self._waiting < 2:
+                # One session imports the agent itself, unless the agent may set what libraries have read.
+                if self._unshared or not (self._is_for_many or even_for_one or self._has_readers):
                     return None
                 self._agent = asyncio.create_task(self._import_agent())
             agent = self._agent
@@ -391,7 +414,7 @@ class ForkLauncher:
                 if error.failure.kind == FailureKind.INFRASTRUCTURE and self._agent is agent:
                     self._agent = None  # the next session tries again
                 raise
-            if zygote is None or await zygote.is_current():
+            if (zygote is None and self._agent is agent) or (zygote is not None and await zygote.is_current()):
                 return zygote
             if self._agent is agent:
                 self._forget_agent()
@@ -400,56 +423,93 @@ class ForkLauncher:
     async def _import_agent(self) -> Zygote | None:
         """Return a zygote that has imported the agent; None if it cannot be shared. Raises AgentError."""
         number = self._agent_number
-        self._learn_layers(self._late)
-        self._late = []
         base = await self._get_zygote()
-        call = await self._call_zygote(base, {"agent": True})
-        if call is None:  # it died: each session gets the same error and reports it
-            return None
-        channel, hello = call
-        if "unshared" not in hello:
+        while number == self._agent_number:
+            call = await self._call_zygote(base, {"agent": True})
+            if call is None:  # it died: each session gets the same error and reports it
+                return None
+            channel, hello = call
+            if "conflict" in hello:
+                self._handle_conflict(base, hello["conflict"])
+                return None
+            if "unshared" in hello:
+                if hello["imported"] is not None:
+                    self._unshared = hello["unshared"]
+                    self._learn(hello["imported"])
+                return None
+            zygote = self._adopt(channel, hello, generation=base.generation, agent=number)
             self._late.append(_parse_layer(hello["imported"]))
-            return self._adopt(channel, hello, generation=base.generation, agent=number)
-        if hello["imported"] is not None:
-            self._agent_is_shared = False
-            self._learn(hello["imported"])
+            growing = self._start_growing() if hello["imported"]["late"] else None
+            if growing is None:
+                return zygote
+            # Each session would import a large library at its first call: once below the agent is sooner for all.
+            self._retire(zygote)
+            base = await wait_for_start(growing, is_closed=lambda: self._closed)
         return None
+
+    def _handle_conflict(self, zygote: Zygote, variables: Sequence[str]) -> None:
+        """Import libraries anew, without those that read variables which the agent sets now."""
+        if zygote.generation == self._generation:
+            self._set_by_agent.update(variables)
+            self._start_anew()
 
     def _end_scouting(self) -> None:
         if self._scouting is not None:
             self._scouting.set_result(None)
             self._scouting = None
 
+    @property
+    def _is_for_many(self) -> bool:
+        return self._expected + self._waiting > 1
+
     async def _get_zygote(self) -> Zygote:
-        """Return the zygote to fork from now."""
+        """Return the zygote to fork from now. Many sessions wait for one that has imported more."""
         while True:
-            zygote = await wait_for_start(self._ensure_zygote(), is_closed=lambda: self._closed)
-            if zygote.alive:
+            current = self._ensure_zygote()
+            growing = self._start_growing() if self._is_for_many else None
+            zygote = await wait_for_start(growing or current, is_closed=lambda: self._closed)
+            if not zygote.alive:  # killed: start a new one
+                self._current = self._growing = None
+            elif zygote.is_checked or await zygote.is_current():
+                zygote.is_checked = True
                 return zygote
-            self._current = None  # killed: start a new one
+            elif zygote.generation == self._generation:
+                self._start_anew()
 
     def _ensure_zygote(self) -> asyncio.Task[Zygote]:
-        """Start the zygote that is needed, unless it exists."""
+        """Start the interpreter, and import the framework, unless that was done."""
         if self._closed:
             raise make_shutdown_error()
         if self._current is None or has_failed(self._current):
             self._defined, self._shadowed = self._read_defined_variables(), self._find_shadowed_names()
-            self._current = asyncio.create_task(self._start_root())
-            framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
-            self._todo = framework + self._learned
-        # A single session imports the framework as well; if a zygote does, the session of the next run does not.
-        has_framework = any(layer.framework for layer in self._todo)
-        if (
-            self._todo
-            and self._layers
-            and not self._is_shadowed
-            and (has_framework or self._expected + self._waiting > 1 or self._number)
-        ):
-            self._current = asyncio.create_task(self._grow(self._current, self._todo))
-            self._todo = []
+            self._current, self._growing, self._todo = asyncio.create_task(self._start_root()), None, [*self._learned]
+            if self._target.kind == AgentKind.ADK and self._layers:
+                # A single session imports the framework as well; the session of the next run then does not.
+                self._current = asyncio.create_task(self._grow(self._current, [Layer(framework=True)]))
         return self._current
 
-    async def _grow(self, base: asyncio.Task[Zygote], layers: list[Layer]) -> Zygote:
+    def _start_growing(self) -> asyncio.Task[Zygote] | None:
+        """Begin to import what was learned, in one more zygote, and return it; None if nothing is missing.
+
+        Until it is ready, a single session does not wait.
+        """
+        self._learn_layers(self._late)
+        self._late = []
+        base = self._growing or self._current
+        if base is not None and self._todo and self._layers and not self._is_shadowed:
+            self._growing, self._todo = asyncio.create_task(self._grow(base, self._todo)), []
+            self._growing.add_done_callback(self._use_grown)
+        return self._growing
+
+    def _use_grown(self, grown: asyncio.Task[Zygote]) -> None:
+        if grown is self._growing:
+            self._growing = None
+            if not has_failed(grown):
+                self._current = grown
+                if self._unshared:  # what stood in the way may be imported now
+                    self._unshared, self._agent = "", None
+
+    async def _grow(self, base: asyncio.Task[Zygote], layers: Sequence[Layer]) -> Zygote:
         zygote = await base
         for layer in layers:
             if zygote.generation != self._generation or self._is_shadowed:  # no session needs it
@@ -475,25 +535,28 @@ class ForkLauncher:
             if call is None:
                 return base
             channel, hello = call
+            if "conflict" in hello:
+                self._handle_conflict(base, hello["conflict"])
+                return base
             if "unsafe" not in hello:
                 zygote = self._adopt(channel, hello, generation=base.generation, agent=base.agent)
-                is_wrong = not layer.framework and self._has_wrong_libraries(zygote, hello["names"])
+                is_wrong = not layer.framework and self._has_wrong_libraries(zygote, hello)
                 return base if is_wrong else zygote
-            self._excluded.add(hello["unsafe"])
+            self._excluded[hello["unsafe"]] = hello["reason"]
         return base
 
-    def _has_wrong_libraries(self, zygote: Zygote, names: Iterable[str]) -> bool:
+    def _has_wrong_libraries(self, zygote: Zygote, hello: Message) -> bool:
         """Return True, and end the zygote, if its libraries use modules that the agent's folders replace.
 
         A framework is imported before the agent's folders count, as by its own tools.
         """
         if zygote.agent is not None or zygote.generation != self._generation:
             return False
-        self._names.update(names)
-        self._is_shadowed = not self._shadowed.isdisjoint(names)
+        self._names.update(hello["names"])
+        self._has_readers = self._has_readers or hello["reads"]
+        self._is_shadowed = not self._shadowed.isdisjoint(hello["names"])
         if self._is_shadowed:
-            zygote.retire()
-            self._zygotes.remove(zygote)
+            self._retire(zygote)
         return self._is_shadowed
 
     async def _call_zygote(self, base: Zygote, wanted: Message) -> _Call | None:
@@ -600,10 +663,20 @@ class ForkLauncher:
             text = stderr.read()[-16_384:].decode("utf-8", "replace")
             raise AgentError(describe_early_end(self._target, code=code, stderr=text), stderr_tail=text)
 
+    async def explain_imports(self) -> list[str]:
+        """See `AgentHost.explain_imports`."""
+        await self._get_agent_zygote(even_for_one=True)
+        growing = self._start_growing()
+        if growing is not None:
+            await wait_for_start(growing, is_closed=lambda: self._closed)
+            await self._get_agent_zygote(even_for_one=True)
+        libraries = [f"{name} is not imported early: its import {reason}" for name, reason in self._excluded.items()]
+        return [*libraries, *([f"each case imports the agent: {self._unshared}"] if self._unshared else [])]
+
     async def close(self) -> None:
         self._closed = True
         self._stopped_check.close()
-        tasks = [task for task in (self._current, self._agent) if task is not None]
+        tasks = [task for task in (self._current, self._growing, self._agent) if task is not None]
         for task in tasks:
             task.cancel()
         for zygote in self._zygotes:
@@ -631,7 +704,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _parse_layer(message: Message) -> Layer:
     """Return the layer for imports that were reported."""
     return Layer(
-        imports=tuple(message["imports"]),
+        imports=(*message["imports"], *message["late"]),
         sources=tuple(message["sources"]),
         environment=tuple(message["environment"]),
     )

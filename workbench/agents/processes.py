@@ -387,6 +387,9 @@ class Launcher(Protocol):
         A `session` begins with `messages`. To a `shared` process the caller sends its messages itself.
         """
 
+    async def explain_imports(self) -> list[str]:
+        """See `AgentHost.explain_imports`."""
+
     async def close(self) -> None:
         """End all processes."""
 

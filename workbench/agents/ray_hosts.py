@@ -440,6 +440,10 @@ class RayLauncher:
         for node in self._nodes:
             node.command("prepare", -(-cases // len(self._nodes)))
 
+    async def explain_imports(self) -> list[str]:
+        """Return nothing: the nodes are not asked."""
+        return []
+
     def renew(self) -> bool:
         """Send the current project before the next process starts. See `Launcher.renew`."""
         self._listing = None

@@ -107,6 +107,10 @@ class SpawnLauncher:
         self._environment: dict[str, str] = {}  # what a process found or imported of libraries, by path
         self._closed = False
 
+    async def explain_imports(self) -> list[str]:
+        """Return nothing: no process is forked from one that has imported something."""
+        return []
+
     def renew(self) -> bool:
         """Drop the spare process if other packages are installed. See `Launcher.renew`."""
         if not has_changed(self._environment):

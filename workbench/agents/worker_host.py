@@ -113,6 +113,9 @@ class WorkerHost:
                 raise
         return await run(self._scoring_alone, alone=True)
 
+    async def explain_imports(self) -> list[str]:
+        return [] if self._shares else await self._launcher.explain_imports()
+
     async def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,8 @@ def doctor(path: Path, *, check: bool) -> int:
         answers, unanswered = asyncio.run(ask_judges(judges, workspace)) if check else ({}, [])
         agents = check_targets(workspace.project.targets.values(), ask=check)
         if workspace.settings.run.cluster is None:  # the nodes of a cluster import them otherwise
-            problems += _find_import_problems(workspace, agents)
+            agents, missing = _import_agents(workspace, agents)
+            problems += missing
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]
@@ -210,10 +211,10 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
     yield from _find_screen_problems(workspace)
 
 
-def _find_import_problems(workspace: Workspace, agents: Mapping[str, Health]) -> Iterator[str]:
-    """Import the module of each Python agent in a process of its own, and yield what it lacks.
+def _import_agents(workspace: Workspace, agents: Mapping[str, Health]) -> tuple[Mapping[str, Health], list[str]]:
+    """Import the module of each Python agent in a process of its own. Add to its health what each case imports again.
 
-    Also yield which dependencies of `pyproject.toml` its interpreter does not have.
+    Also return what they lack, and which dependencies of `pyproject.toml` their interpreter does not have.
     """
     from workbench.agents.worker.faults import explain_interpreter
     from workbench.engine.plan import PlanError
@@ -223,17 +224,20 @@ def _find_import_problems(workspace: Workspace, agents: Mapping[str, Health]) ->
         for target in workspace.project.targets.values()
         if target.kind in _IMPORTED and not target.is_remote and not agents[target.name].problems
     ]
-    described = {target.name: workspace.start_describing(target.name) for target in targets}
-    for future in described.values():
+    imports = {target.name: workspace.start_importing(target.name) for target in targets}
+    found, problems = dict(agents), []
+    for name, future in imports.items():
         try:
-            future.result()
+            found[name] = replace(agents[name], lines=(*agents[name].lines, *future.result()))
         except PlanError as error:
-            yield str(error)
+            problems.append(str(error))
     if any(target.python is None for target in targets):
         missing = list(_find_missing_dependencies(workspace.root / "pyproject.toml"))
         if missing:
             named = join_some(missing, 5)
-            yield f"pyproject.toml needs {named}, not installed here. {explain_interpreter(str(workspace.root))}"
+            why = explain_interpreter(str(workspace.root))
+            problems.append(f"pyproject.toml needs {named}, not installed here. {why}")
+    return found, problems
 
 
 def _find_missing_dependencies(file: Path) -> Iterator[str]:

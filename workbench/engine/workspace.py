@@ -65,6 +65,7 @@ from workbench.store.settings import LoadedSettings, Settings, load_settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from workbench.agents.agent_host import AgentHost
     from workbench.engine.scenario_generation import AskOptions, Generation
 
 
@@ -434,23 +435,39 @@ class Workspace:
 
         It raises PlanError as `describe_agent` does, and CancelledError also if this workspace was closed meanwhile.
         """
-        from workbench.engine.scenario_generation import NotDescribed, describe_agent
+        found, host = self._find_host(target)
+        return self._resources.thread.submit(self._describe(found, host))
 
+    def start_importing(self, target: str) -> Future[list[str]]:
+        """Begin to import an agent: describe it, then explain as `AgentHost.explain_imports`. Raises PlanError."""
+        from workbench.agents.agent_host import AgentError
+
+        found, host = self._find_host(target)
+
+        async def explain() -> list[str]:
+            await self._describe(found, host)
+            try:
+                return await host.explain_imports()
+            except AgentError as error:
+                raise PlanError(f"{found.name}: {error.failure.message}") from error
+
+        return self._resources.thread.submit(explain())
+
+    def _find_host(self, target: str) -> tuple[Target, AgentHost]:
         found = self._project.targets.get(target)
         if found is None:
             raise PlanError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
         run = self.settings.run
-        host = self._resources.hosts.get_host(
-            found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster
-        )
+        hosts = self._resources.hosts
+        return found, hosts.get_host(found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster)
 
-        async def describe() -> AgentDescription:
-            try:
-                return await describe_agent(found, host, timeout_seconds=run.timeout_seconds)
-            except NotDescribed as error:
-                raise PlanError(str(error)) from error
+    async def _describe(self, target: Target, host: AgentHost) -> AgentDescription:
+        from workbench.engine.scenario_generation import NotDescribed, describe_agent
 
-        return self._resources.thread.submit(describe())
+        try:
+            return await describe_agent(target, host, timeout_seconds=self.settings.run.timeout_seconds)
+        except NotDescribed as error:
+            raise PlanError(str(error)) from error
 
     def generate(
         self, target: str, wanted: ScenarioRequest, *, known: Sequence[ConversationScenario], options: AskOptions

@@ -493,6 +493,9 @@ class CallingHost:
         metric = RowMetric(judge.name, lambda _: values_by_name)
         return read_scores(cast(Any, metric.score({"metric": judge.name, "instances": [row]})), None)
 
+    async def explain_imports(self) -> list[str]:
+        return []
+
     async def close(self) -> None:
         self._calls.close()
 

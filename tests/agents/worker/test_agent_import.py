@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,9 @@ from typing import Any
 import pytest
 
 from tests.agents.conftest import collect_answers
+from workbench.agents.agent_host import AgentError
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind
 
 
 @pytest.fixture
@@ -182,33 +188,182 @@ async def test_a_failed_import_is_tried_once_and_fails_every_case(bench: Any) ->
     assert all(talk.error.stdout_tail == "loading\n" for talk in talks)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
+            "starts a thread",
+        ),
+        ("opened = open(__file__)", "leaves {file} open"),
+    ],
+)
 @pytest.mark.needs_fork
-async def test_a_library_that_starts_threads_is_imported_in_each_case(bench: Any, library: Path) -> None:
+async def test_a_library_that_a_fork_cannot_copy_is_imported_in_each_case_and_named(
+    bench: Any, library: Path, code: str, reason: str
+) -> None:
     (library / "plain.py").write_text("import os\nPID = os.getpid()\n")
-    (library / "threaded.py").write_text(
-        "import os, threading, time\nPID = os.getpid()\n"
-        "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
-    )
-    bench.agent("import plain, threaded\ndef answer(prompt): return f'{plain.PID} {threaded.PID}'")
+    (library / "special.py").write_text(f"{code}\nimport os\nPID = os.getpid()\n")
+    bench.agent("import plain, special\ndef answer(prompt): return f'{plain.PID} {special.PID}'\n")
+    host = bench.host(mode="fork")
 
-    answers = [answer.split() for answer in (await collect_answers(bench))[1:]]
+    reasons = await host.explain_imports()
+    answers = [(await bench.talk(host, "hi")).responses[0].split() for _ in range(3)]
 
+    assert reasons[0] == f"special is not imported early: its import {reason.format(file=library / 'special.py')}"
     assert len({plain for plain, _ in answers}) == 1
-    assert len({threaded for _, threaded in answers}) == 4
+    assert len({special for _, special in answers}) == 3
+
+
+@pytest.mark.parametrize("read", ["os.environ.get('MODE')", "dict(os.environ).get('MODE')"])
+@pytest.mark.needs_fork
+async def test_a_library_that_reads_a_variable_of_the_agent_is_imported_after_it_and_named(
+    bench: Any, library: Path, read: str
+) -> None:
+    (library / "reader.py").write_text(f"import os\nMODE = {read}\n")
+    code = "import os\nos.environ['MODE'] = 'NEW'\nimport reader\ndef answer(prompt): return reader.MODE"
+    bench.agent(code.replace("NEW", "a"))
+    host = bench.host(mode="fork")
+
+    reasons = await host.explain_imports()
+    bench.agent(code.replace("NEW", "b"))
+    host.renew()
+    answers = [(await bench.talk(host, "hi")).responses[0] for _ in range(3)]
+
+    assert reasons == ["reader is not imported early: its import reads MODE, which the agent sets"]
+    assert answers == ["b"] * 3
 
 
 @pytest.mark.needs_fork
-async def test_a_library_that_reads_env_file_variables_is_imported_in_each_case(bench: Any, library: Path) -> None:
+async def test_a_library_whose_thread_ends_is_imported_once(bench: Any, library: Path) -> None:
+    (library / "asking.py").write_text(
+        "import os, threading, time\nPID = os.getpid()\nthreading.Thread(target=time.sleep, args=(0.5,)).start()\n"
+    )
+    bench.agent("import asking\ndef answer(prompt): return str(asking.PID)")
+    host = bench.host(mode="fork")
+
+    assert await host.explain_imports() == []
+    assert len({(await bench.talk(host, "hi")).responses[0] for _ in range(3)}) == 1
+
+
+@pytest.mark.needs_fork
+async def test_a_library_that_reads_env_file_variables_is_imported_once(bench: Any, library: Path) -> None:
     (library / "reader.py").write_text("import os\nKEY = os.environ.get('WORKBENCH_TEST_KEY')\nPID = os.getpid()\n")
     env_file = bench.write(".env", "WORKBENCH_TEST_KEY=secret")
     bench.agent("import reader\nopened = open(__file__)\ndef answer(prompt): return f'{reader.KEY} {reader.PID}'")
     host = bench.host(mode="fork", env_file=env_file)
-    host.prepare(cases=4)
 
-    answers = [(await bench.talk(host, "hi")).responses[0].split() for _ in range(4)]
+    reasons = await host.explain_imports()
+    answers = [(await bench.talk(host, "hi")).responses[0].split() for _ in range(3)]
 
+    assert reasons == [f"each case imports the agent: its import leaves {bench.folder / 'agent.py'} open"]
     assert {key for key, _ in answers} == {"secret"}
-    assert len({pid for _, pid in answers}) == 4
+    assert len({pid for _, pid in answers}) == 1
+
+
+@pytest.mark.parametrize("cases", [1, 3])
+@pytest.mark.needs_fork
+async def test_a_library_imported_early_sees_a_variable_that_the_agent_sets_later(
+    bench: Any, library: Path, cases: int
+) -> None:
+    (library / "reader.py").write_text("import os\nMODE = os.environ.get('MODE')\n")
+    code = "import reader\ndef answer(prompt): return reader.MODE or 'none'\n"
+    bench.agent(code)
+    host = bench.host(mode="fork")
+    await host.explain_imports()
+    before = await bench.talk(host, "hi")
+
+    bench.agent(f"import os\nos.environ['MODE'] = 'set'\n{code}")
+    host.renew()
+    host.prepare(cases=cases)
+    after = [await bench.talk(host, "hi") for _ in range(cases)]
+
+    assert before.responses == ["none"]
+    assert [talk.responses for talk in after] == [["set"]] * cases
+
+
+@pytest.mark.needs_fork
+async def test_a_library_imported_early_is_imported_again_when_a_file_that_it_read_changes(
+    bench: Any, library: Path
+) -> None:
+    settings = bench.write("settings.ini", "old")
+    (library / "reader.py").write_text(f"TEXT = open({str(settings)!r}).read()\n")
+    bench.agent("import reader\ndef answer(prompt): return reader.TEXT")
+    host = bench.host(mode="fork")
+    await host.explain_imports()
+    before = await bench.talk(host, "hi")
+
+    settings.write_text("new")
+    host.renew()
+    after = await bench.talk(host, "hi")
+
+    assert (before.responses, after.responses) == (["old"], ["new"])
+
+
+@pytest.mark.needs_fork
+async def test_imports_of_a_session_that_is_given_up_are_done_for_the_next(
+    bench: Any, library: Path, wait_until: Any
+) -> None:
+    """Saves that come faster than an import must not make every case begin it anew."""
+    (library / "heavy.py").write_text("import os, time\nPID = os.getpid()\ntime.sleep(0.5)\n")
+    (library / "first.py").write_text("")
+    bench.agent(
+        "import os, time\n"
+        "def answer(prompt):\n"
+        "    import first, heavy\n"
+        "    open(f'{prompt}-{heavy.PID}', 'w').close()\n"
+        "    time.sleep(1000 if prompt == 'wait' else 0)\n"
+        "    return str(heavy.PID)\n"
+    )
+    host = bench.host(mode="fork")
+    session = await bench.open(host)
+    turn = asyncio.create_task(session.turn(Content.of_text("wait", role="user"), turn=0))
+    await wait_until(lambda: list(bench.folder.glob("wait-*")))
+    await session.stop()
+    with contextlib.suppress(AgentError):
+        await turn
+
+    await host.explain_imports()
+    host.renew()
+    answers = {(await bench.talk(host, "hi")).responses[0] for _ in range(3)}
+
+    assert len(answers) == 1
+
+
+@pytest.mark.needs_fork
+@pytest.mark.needs_adk
+@pytest.mark.needs_litellm
+async def test_litellm_is_imported_once_for_all_sessions_and_saves_of_an_adk_agent(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import asks the network
+    bench.write("home/__init__.py", "from . import agent\n")
+    code = """
+        import sys
+
+        from google.adk.agents import Agent
+        from google.adk.models.lite_llm import LiteLlm
+
+
+        def answer(callback_context):
+            return types.Content(role="model", parts=[types.Part(text=f"{NUMBER} {os.getpid()} {FOUND}")])
+
+
+        FOUND = "litellm" in sys.modules
+        root_agent = Agent(name="home", model=LiteLlm(model="openai/m"), before_agent_callback=answer)
+    """
+    code = f"import os\nfrom google.genai import types\n{textwrap.dedent(code)}"
+    bench.write("home/agent.py", f"NUMBER = 1\n{code}")
+    host = bench.host(kind=AgentKind.ADK, location="home", mode="fork")
+    reasons = await host.explain_imports()
+
+    bench.write("home/agent.py", f"NUMBER = 2\n{code}")
+    host.renew()
+    talks = [await bench.talk(host, "hi") for _ in range(2)]
+
+    assert reasons == []
+    assert [talk.responses[0].split()[::2] for talk in talks] == [["2", "True"]] * 2
+    assert len({talk.responses[0].split()[1] for talk in talks}) == 2
 
 
 @pytest.mark.needs_fork

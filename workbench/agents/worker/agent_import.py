@@ -1,14 +1,15 @@
 """Imports before a fork: libraries that children need, and the agent itself.
 
-A process that has imported the agent serves as a zygote only if a copy of it is as good as an import of its own: one
-thread, no open files or connections, no child processes, no timers or blocked signals, nothing written, no random
-numbers drawn or seeded. Otherwise `Unshared` gives the reason, and each case imports the agent itself.
+A process that has imported something serves as a zygote only if a copy of it is as good as an import of its own. For
+libraries: one thread, no open files or connections, and no variable read that the agent sets. Otherwise `Unsafe` names
+the package, and each case imports it itself. For the agent also: no child processes, no timers or blocked signals,
+nothing written, no random numbers drawn or seeded. Otherwise `Unshared` gives the reason, and each case imports the
+agent itself.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ import sys
 import time
 import warnings
 
-from . import faults
+from . import dotenv, faults
 from .loading import compiled_here, enter, find_shadowed_names, has_entered, restore_path
 from .recording import hooks, instrument
 from .recording.fingerprints import (
@@ -37,7 +38,7 @@ from .recording.scope import LIBRARY_FOLDERS, is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable, Iterator
+    from typing import Any, Callable, Iterable, Mapping
 
     from .adapters.base import Adapter
     from .recording.recorder import Recorder
@@ -51,15 +52,38 @@ _filling: list[list[object]] = []
 
 
 class Unsafe(Exception):
-    """A package that must not be imported before the fork: it starts threads, or reads variables that only children
-    have."""
+    """A package that must not be imported before the fork. `reason` is the rest of a sentence about its import."""
 
-    def __init__(self, package: str) -> None:
-        super().__init__(package)
+    def __init__(self, package: str, reason: str) -> None:
+        super().__init__(package, reason)
         self.package = package
+        self.reason = reason
 
 
-def list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
+class Conflict(Exception):
+    """The agent sets variables that libraries read when they were imported before the agent."""
+
+    def __init__(self, variables: list[str]) -> None:
+        super().__init__(variables)
+        self.variables = variables
+
+
+def report_imports(adapter: Adapter, modules: set[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return what this process imported and others may import before they are forked: the message `imported`.
+
+    `modules` and `variables` are those before it. A second report has what came since the first.
+    """
+    imports = _list_new_imports(modules, adapter.import_roots())
+    late = [name for name in adapter.late_imports() if name not in sys.modules and name not in modules]
+    modules.update(imports, late)
+    now = dict(os.environ)
+    changed = sorted(key for key in {*variables, *now} if variables.get(key) != now.get(key))
+    sources = list(compiled_here)
+    compiled_here.clear()
+    return {"imports": imports, "late": late, "sources": sources, "environment": changed}
+
+
+def _list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
     """List the libraries that this process imported and its parent may import, in the order of their import."""
     shadowed = find_shadowed_names(roots)
     names = []
@@ -73,32 +97,62 @@ def list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
     return names
 
 
-def list_changed_variables(before: dict[str, str]) -> list[str]:
-    """List the environment variables that this process set, changed or removed."""
-    now = dict(os.environ)
-    return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
-
-
-def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str]) -> None:
+def preload(adapter: Adapter, names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str]) -> None:
     """Import modules. An import that fails is left to the children. Raises Unsafe at the first unsafe package.
 
-    `keys` are environment variables that children set before they import: a module that reads one during its import
-    would see another value here.
+    `keys` are environment variables that the agent sets: a module that reads one during its import would see another
+    value here. Once `begin_libraries` was called, all reads count.
     """
-    barred = set(excluded)
+    barred, files, thread_count = set(excluded), _open_files(), 1
     if not has_entered():
         restore_path()
-    with _EnvironmentWatch(set(keys)) as watch:
-        for name in names:
-            package = name.split(".", 1)[0]
-            if package in barred or name in sys.modules:
-                continue
-            try:
-                importlib.import_module(name)
-            except BaseException:  # the child gets the same error and reports it
-                continue
-            if watch.seen or count_threads() > 1:
-                raise Unsafe(package)
+    for name in names:
+        package = name.split(".", 1)[0]
+        if package in barred or name in sys.modules:
+            continue
+        try:
+            adapter.import_library(name)
+        except BaseException:  # the child gets the same error and reports it
+            continue
+        with quiet:
+            if count_threads() > thread_count and has_lasting_threads():
+                raise Unsafe(package, "starts a thread")
+            thread_count = count_threads()
+            read = _get_recorder().select_read_by_libraries(keys)
+            if read:
+                raise Unsafe(package, f"reads {read[0]}, which the agent sets")
+            opened = _open_files() - files
+            if opened:
+                raise Unsafe(package, f"leaves {_name_file(opened)} open")
+
+
+def begin_libraries(adapter: Adapter, keys: Iterable[str]) -> None:
+    """Prepare for imports of libraries that the agent uses. Raises Conflict if earlier ones have read one of `keys`."""
+    if has_entered():
+        return
+    recorder = _get_recorder()
+    with quiet:
+        dotenv.load(adapter.env_files())  # libraries may read its variables
+        recorder.begin_libraries()
+    _check_conflicts(recorder, keys)
+
+
+def _check_conflicts(recorder: Recorder, variables: Iterable[str]) -> None:
+    """Raise Conflict if libraries have read one of these variables, which the agent sets."""
+    read = recorder.select_read_by_libraries(variables)
+    if read:
+        raise Conflict(read)
+
+
+def have_libraries_read_variables() -> bool:
+    """Return True if libraries imported early depend on variables that the agent may set."""
+    return _get_recorder().have_libraries_read_variables
+
+
+def _get_recorder() -> Recorder:
+    recorder = hooks.get_recorder()
+    assert recorder is not None, "a process records before it serves"
+    return recorder
 
 
 def describe_environment() -> dict[str, str]:
@@ -137,42 +191,6 @@ def _fill_holes() -> None:
     _filling.extend([bytes(size - _BYTES_HEADER) for _ in range(_HOLES // size)] for size in range(48, 513, 16))
 
 
-class _EnvironmentWatch:
-    """Context manager that notes whether one of some variables is read."""
-
-    def __init__(self, keys: set[str]) -> None:
-        self.seen = False
-        self._keys = keys
-        self._kind: Any = type(os.environ)
-        self._get: Any = self._kind.__getitem__
-        self._iterate: Any = self._kind.__iter__
-
-    def __enter__(self) -> _EnvironmentWatch:
-        if self._keys:
-            self._kind.__getitem__ = self._make_watched_get()
-            self._kind.__iter__ = self._make_watched_iterate()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._kind.__getitem__ = self._get
-        self._kind.__iter__ = self._iterate
-
-    def _make_watched_get(self) -> Any:
-        def get(environ: Any, key: Any) -> Any:
-            self.seen = self.seen or key in self._keys
-            return self._get(environ, key)
-
-        return get
-
-    def _make_watched_iterate(self) -> Any:
-        def iterate(environ: Any) -> Iterator[str] | None:
-            self.seen = True
-            found: Iterator[str] = self._iterate(environ)
-            return found
-
-        return iterate
-
-
 # Snapshots, checked before each fork that copies an imported agent.
 
 _SETTLED = 2_000_000_000  # nanoseconds; an earlier change may leave times and size equal
@@ -184,7 +202,7 @@ class ImportSnapshot:
     `env_files` count whether they existed or not.
     """
 
-    def __init__(self, recorder: Recorder, *, env_files: list[str]) -> None:
+    def __init__(self, recorder: Recorder, *, env_files: Iterable[str]) -> None:
         self._checks: list[tuple[str, str, Callable[[str], str]]] = []
         self._looks: dict[int, tuple[Any, int]] = {}
         sources = {os.path.abspath(path): source for path, source in instrument.list_sources()}
@@ -249,6 +267,7 @@ def _look(path: str) -> Any:
 
 # The import of the agent.
 
+_PATIENCE, _PAUSE = 10.0, 0.01  # seconds for threads of a library: offline LiteLLM asks for prices three times
 _TRIES = 10
 _TAIL = 16_384  # bytes of output kept for each stream
 _HARMLESS = ("/dev/null", "/dev/urandom", "/dev/random")
@@ -278,18 +297,26 @@ class Unshared(Exception):
 class AgentImport:
     """A completed import: its failure (None if it succeeded) and its output as bytes."""
 
-    def __init__(self, failure: dict[str, Any] | None, output: tuple[bytes, bytes], snapshot: ImportSnapshot) -> None:
+    def __init__(self, failure: dict[str, Any] | None, output: tuple[bytes, bytes]) -> None:
         self.failure = failure
         self.output = output
-        self._snapshot = snapshot
-
-    def is_current(self) -> bool:
-        """Return True if everything that the import read is unchanged."""
-        with quiet:
-            return self._snapshot.is_current()
 
 
 _active: AgentImport | None = None
+_snapshot: ImportSnapshot | None = None
+
+
+def take_snapshot(*, env_files: Iterable[str] = ()) -> None:
+    """Remember what the imports of this process have read."""
+    global _snapshot  # noqa: PLW0603 - there is one process
+    with quiet:
+        _snapshot = ImportSnapshot(_get_recorder(), env_files=env_files)
+
+
+def are_imports_current() -> bool:
+    """Return True if everything that the imports of this process have read is unchanged."""
+    with quiet:
+        return _snapshot is None or _snapshot.is_current()
 
 
 def get_agent_import() -> AgentImport | None:
@@ -298,7 +325,7 @@ def get_agent_import() -> AgentImport | None:
 
 
 def import_agent(adapter: Adapter) -> dict[str, Any]:
-    """Import the agent in this process. Return its imports, as in the message `imported`. Raises Unshared.
+    """Import the agent in this process. Return its imports, as in the message `imported`. Raises Unshared, Conflict.
 
     A failed import is kept: every case fails with the same message without another try.
     """
@@ -306,10 +333,9 @@ def import_agent(adapter: Adapter) -> dict[str, Any]:
     with quiet:
         from . import tool_interception  # noqa: F401 - while names still mean the standard library's modules
 
-        modules, variables, files = set(sys.modules), dict(os.environ), _open_files()
         env_files = adapter.env_files()
-        recorder = hooks.get_recorder()
-        assert recorder is not None, "a process records before it serves"
+        modules, variables, files = set(sys.modules), dotenv.effective(env_files, os.environ), _open_files()
+        recorder = _get_recorder()
         written = recorder.written_files  # such as bytecode of new libraries
     failure = None
     with _Output() as output:
@@ -319,18 +345,15 @@ def import_agent(adapter: Adapter) -> dict[str, Any]:
         except BaseException as error:  # including sys.exit
             failure = faults.describe_failure(error, loading=True)
     with quiet:
-        learned = {
-            "imports": list_new_imports(modules, adapter.import_roots()),
-            "sources": list(compiled_here),
-            "environment": list_changed_variables(variables),
-        }
-        compiled_here.clear()
+        learned = report_imports(adapter, modules, variables)
+        _check_conflicts(recorder, learned["environment"])
         reason = _explain_unshared(files, recorder.written_files - written)
         if reason is None and failure is not None and failure["kind"] == "infrastructure":
             raise Unshared(failure["message"])
         if reason is not None:
             raise Unshared(reason, learned=learned)
-        _active = AgentImport(failure, output.tails, ImportSnapshot(recorder, env_files=env_files))
+        _active = AgentImport(failure, output.tails)
+        take_snapshot(env_files=env_files)
     return learned
 
 
@@ -343,7 +366,7 @@ def _explain_unshared(files_before: set[str], written: set[str]) -> str | None:
         return "its import starts threads"
     opened = _open_files() - files_before
     if opened:
-        return f"its import leaves {sorted(opened)[0].partition(' ')[2] or 'a file'} open"
+        return f"its import leaves {_name_file(opened)} open"
     if _has_children():
         return "its import starts processes"
     if signal.getsignal(signal.SIGCHLD) not in (signal.SIG_DFL, None):
@@ -360,9 +383,23 @@ def _explain_unshared(files_before: set[str], written: set[str]) -> str | None:
     return None
 
 
+def has_lasting_threads() -> bool:
+    """Return True if a fork loses threads. Threads that end soon are waited for, such as one that repeats a
+    download."""
+    deadline = time.monotonic() + _PATIENCE
+    while count_threads() > 1 and _count_python_threads() > 1 and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    return count_threads() > 1 and not _has_threads_ended_by_fork()
+
+
+def _count_python_threads() -> int:
+    threading = sys.modules.get("threading")
+    return 1 if threading is None else threading.active_count()
+
+
 def _has_threads_ended_by_fork() -> bool:
     """Return True if a fork leaves one thread: OpenBLAS, which numpy loads, ends its threads at a fork."""
-    if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
+    if _count_python_threads() > 1:
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a fork with threads, since Python 3.12
@@ -375,6 +412,10 @@ def _has_threads_ended_by_fork() -> bool:
             return True
         time.sleep(0.001)
     return False
+
+
+def _name_file(opened: set[str]) -> str:
+    return min(opened).partition(" ")[2] or "a file"
 
 
 def _open_files() -> set[str]:

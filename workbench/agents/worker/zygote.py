@@ -15,21 +15,22 @@ import select
 import signal
 import sys
 
-from . import agent_import, faults, loading
+from . import agent_import, dotenv, faults, loading
 from .adapters.base import SpanLimit
 from .agent_import import (
+    Conflict,
     Unsafe,
-    count_threads,
+    begin_libraries,
     describe_environment,
     freeze_memory,
-    list_changed_variables,
-    list_new_imports,
+    has_lasting_threads,
     preload,
+    report_imports,
 )
-from .loading import compile_early, compiled_here, enter, make_adapter
+from .loading import compile_early, enter, make_adapter
 from .recording import hooks
 from .recording.recorder import quiet
-from .wire import DependencyReporter, Wire, hello, remove_socket
+from .wire import DependencyReporter, Wire, encode, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class _SessionProcess:
         signal.signal(INTERRUPT, self._stop)
         tools = self._open_questions(request)
         with quiet:
-            self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
+            self._modules = set(sys.modules) if self._scout else set()
+            self._variables = dotenv.effective(self._adapter.env_files(), os.environ) if self._scout else {}
         imported = agent_import.get_agent_import()
         if imported is not None and imported.failure is not None:
             self._report_failure(imported.failure, turn=None)
@@ -144,20 +146,21 @@ class _SessionProcess:
         """
         if quiet.depth:
             return
-        if self._wire.try_send(self._reporter.encode_messages(self._id, complete=True)):
+        lines = [*self._encode_imports(), *self._reporter.encode_messages(self._id, complete=True)]
+        if self._wire.try_send(lines):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _report_imports(self) -> None:
         """As the scout, report imports that later children may find done. Sent twice, because some come late."""
+        for line in self._encode_imports():
+            self._wire.queue_line(line)
+
+    def _encode_imports(self) -> list[bytes]:
         if not self._scout:
-            return
+            return []
         with quiet:
-            imports = list_new_imports(self._modules, self._adapter.import_roots())
-            environment = list_changed_variables(self._variables)
-        self._modules.update(imports)
-        report = {"imports": imports, "sources": list(compiled_here), "environment": environment}
-        compiled_here.clear()
-        self._wire.queue({"type": "imported", **report})
+            report = report_imports(self._adapter, self._modules, self._variables)
+        return [encode({"type": "imported", **report})]
 
     def _report_dependencies(self, *, complete: bool = False) -> None:
         for line in self._reporter.encode_messages(self._id, complete=complete):
@@ -236,9 +239,11 @@ def _run_warm(adapter: Any, address: list[Any], start: dict[str, Any]) -> None:
             greeting["imported"] = agent_import.import_agent(adapter)
         else:
             _prepare(adapter, start)
-            greeting["names"] = loading.list_imported_names()
+            greeting |= {"names": loading.list_imported_names(), "reads": agent_import.have_libraries_read_variables()}
     except Unsafe as unsafe:
-        wire.send({**greeting, "unsafe": unsafe.package})
+        wire.send({**greeting, "unsafe": unsafe.package, "reason": unsafe.reason})
+    except Conflict as conflict:
+        wire.send({**greeting, "conflict": conflict.variables})
     except agent_import.Unshared as unshared:
         wire.send({**greeting, "unshared": unshared.reason, "imported": unshared.learned})
     else:
@@ -259,8 +264,11 @@ def _serve(adapter: Any, wire: Wire, address: list[Any], greeting: dict[str, Any
 def _prepare(adapter: Any, start: dict[str, Any]) -> None:
     excluded = set(start["excluded"])
     if start["warm"]:
-        preload(adapter.preload, excluded=excluded, keys=start["environment"])
-    preload(start["imports"], excluded=excluded, keys=start["environment"])
+        preload(adapter, adapter.preload, excluded=excluded, keys=())
+    if start["imports"]:
+        begin_libraries(adapter, start["environment"])
+        preload(adapter, start["imports"], excluded=excluded, keys=start["environment"])
+        agent_import.take_snapshot()
     compile_early(start["sources"])
     if start["warm"] and adapter.preload and not {name.split(".", 1)[0] for name in adapter.preload} & excluded:
         _run_warmup(adapter)
@@ -271,8 +279,8 @@ def _run_warmup(adapter: Any) -> None:
         adapter.run_warmup()
     except Exception:  # children get the same error and report it
         return
-    if count_threads() > 1:
-        raise Unsafe(adapter.preload[0].split(".", 1)[0])
+    if has_lasting_threads():
+        raise Unsafe(adapter.preload[0].split(".", 1)[0], "starts a thread")
 
 
 class _ForkedChild:
@@ -340,8 +348,7 @@ class _Zygote:
                 self.is_retired = True
                 return False
             elif message["type"] == "check":
-                imported = agent_import.get_agent_import()
-                self._wire.send({"type": "checked", "current": imported is None or imported.is_current()})
+                self._wire.send({"type": "checked", "current": agent_import.are_imports_current()})
             else:
                 for item in self._children.values():
                     if item.number != message["child"]:

@@ -10,6 +10,7 @@ with its traceback. Exceptions that are or contain a 429, a 5xx or a lost connec
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -138,6 +139,14 @@ class Adapter:
         """Return `.env` files to load before `load`; the first definition of a key counts. Missing files are
         skipped."""
         return [self.target["env_file"]] if self.target.get("env_file") else []
+
+    def late_imports(self) -> list[str]:
+        """Return libraries that the loaded agent imports at its first call: they are imported before the fork."""
+        return []
+
+    def import_library(self, name: str) -> None:
+        """Import a library before the agent, in the way in which the agent would."""
+        importlib.import_module(name)
 
     def run_warmup(self) -> None:
         """Run the framework once on a dummy, so that its late imports happen before the fork.

@@ -212,6 +212,8 @@ class Quiet(_local):
 
 quiet = Quiet()
 
+_ALL, _PROXIES = "*all", "*proxies"  # what `note_variables` reads
+
 
 class Recorder:
     """The record of one process. All methods may be called from any thread."""
@@ -231,6 +233,7 @@ class Recorder:
         self._own_variables: set[str] = set()
         self.known_variables: set[str] = set()
         """Variables that are recorded already."""
+        self._read_by_libraries: set[str] | None = None  # variables read since `begin_libraries`
         self.known_probes: set[str] = set(self.places.above)
         """Paths whose existence is recorded already."""
         self._found: dict[tuple[str, str], str] = {}
@@ -281,6 +284,26 @@ class Recorder:
         """Ignore a variable from now on, because this process set it."""
         self._own_variables.add(name)
         self.known_variables.add(name)
+        if self._read_by_libraries is not None and self._kind_of_variable == "early_variable":
+            self._read_by_libraries.discard(name)
+
+    def begin_libraries(self) -> None:
+        """Note which variables are read from now on: the libraries of the agent are imported before it."""
+        self._read_by_libraries = self._read_by_libraries or set()
+        self.known_variables.intersection_update(self._own_variables)
+
+    @property
+    def have_libraries_read_variables(self) -> bool:
+        return bool(self._read_by_libraries)
+
+    def select_read_by_libraries(self, names: Iterable[str]) -> list[str]:
+        """Return those of the variables that libraries have read since `begin_libraries`, and did not set."""
+        read = self._read_by_libraries or set()
+        return sorted(
+            name
+            for name in set(names)
+            if name in read or _ALL in read or (_PROXIES in read and name.lower().endswith("_proxy"))
+        )
 
     def add_agent_writes(self, there: dict[str, list[str]], *, gone: dict[str, list[str]]) -> None:
         """Ignore names that agents wrote earlier when their folder is listed, except those in `gone`: others deleted
@@ -509,15 +532,21 @@ class Recorder:
         if name not in self.known_variables:
             self.known_variables.add(name)
             self._note(self._kind_of_variable, name, of_variable(self._secret, value))
+            self._note_early_read(name)
 
     def note_variables(self, what: str = "all") -> None:
         """Note that several variables were read at once; `what` as in `fingerprints.select_variables`."""
+        self._note_early_read(f"*{what}")
         if self._kind_of_variable != "variable" or what in self._read_at_once:
             return
         self._read_at_once.add(what)
         own = select_variables(what, dict.fromkeys(self._set_before, ""), defined=self._defined)
         values = select_variables(what, self._values, defined=self._defined)
         self._note("variables", "\0".join([what, *sorted(own)]), of_variables(self._secret, values))
+
+    def _note_early_read(self, name: str) -> None:
+        if self._read_by_libraries is not None and self._kind_of_variable == "early_variable":
+            self._read_by_libraries.add(name)
 
     def note_opaque(self, why: str) -> None:
         """Note an action that may read or run anything."""

@@ -7,6 +7,7 @@ google.adk.evaluation is never imported: it costs 6 s and 340 MB, and running an
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from typing import Any
 
@@ -24,6 +25,8 @@ from .adk_agents import (
     sub_agent,
 )
 from .adk_session import AdkSession, open_session, run_dummy
+
+_LITE_LLM = "google.adk.models.lite_llm"
 
 
 class Adapter(base.Adapter):
@@ -62,6 +65,16 @@ class Adapter(base.Adapter):
     def run_warmup(self) -> None:
         """Run a dummy agent with a model and a tool once. See `Adapter.run_warmup`."""
         run_dummy()
+
+    def late_imports(self) -> list[str]:
+        """Return LiteLLM if the agent has such a model: ADK imports it at the first call."""
+        return ["litellm"] if _LITE_LLM in sys.modules else []
+
+    def import_library(self, name: str) -> None:
+        """Import LiteLLM as ADK does: with the mode in which it reads no `.env` file by itself."""
+        lite_llm = sys.modules.get(_LITE_LLM) if name == "litellm" else None
+        getattr(lite_llm, "_ensure_litellm_imported", lambda: None)()  # earlier versions of ADK do not have it
+        super().import_library(name)
 
     def intercept_models(self) -> None:
         """Wrap the classes of models when an agent uses them. See `Adapter.intercept_models`."""
