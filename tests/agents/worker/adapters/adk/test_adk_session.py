@@ -281,6 +281,28 @@ async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks
     assert turn.notes[1].startswith("the agent sent partial events only, so the turn has no response")
 
 
+@pytest.mark.parametrize(("version", "count"), [("1.39.1", 1), ("2.0.0", 0)])
+async def test_a_call_that_adk_eval_does_not_count_is_a_remark(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch, version: str, count: int
+) -> None:
+    monkeypatch.setattr("google.adk.version.__version__", version)
+    conversation = await agents.talk_to(
+        """
+        from google.adk.tools import LongRunningFunctionTool
+
+        def ask_boss() -> None:
+            pass
+
+        root_agent = llm_agent("root", [call("ask_boss")], "done", tools=[LongRunningFunctionTool(ask_boss)])
+        """,
+        "look",
+    )
+
+    (turn,) = conversation.turns
+    assert len(turn.notes) == count
+    assert all("judges the trajectory without ask_boss, which ends the turn" in note for note in turn.notes)
+
+
 async def test_a_model_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """

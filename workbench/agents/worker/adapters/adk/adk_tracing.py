@@ -22,6 +22,11 @@ _ONLY_PARTIAL = (
     "partial"
 )
 
+_LEFT_OUT = (
+    "`adk eval` of google-adk {version} judges the trajectory without {names}, which ends the turn: it counts the call from "
+    "2.0 on, as here"
+)
+
 
 class TurnEvents:
     """Collects the google.adk `Event`s of one turn; only what an invocation needs is kept.
@@ -51,8 +56,14 @@ class TurnEvents:
 
     def list_notes(self) -> list[str]:
         """Return remarks on the events of a whole turn."""
-        is_partial = self._has_partial and self._final is None
-        return [_ONLY_PARTIAL] if is_partial else []
+        notes = [_ONLY_PARTIAL] if self._has_partial and self._final is None else []
+        if self._final is not None and self._final.long_running_tool_ids:
+            from google.adk.version import __version__
+
+            if __version__.startswith("1."):
+                names = ", ".join(part.function_call.name for part in self._final.content.parts if part.function_call)
+                notes.append(_LEFT_OUT.format(version=__version__, names=names))
+        return notes
 
     def explain_unfit_result(self) -> str | None:
         """Name the tool whose result JSON cannot hold, and what it holds; None if every result can be sent."""
