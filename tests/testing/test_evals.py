@@ -189,7 +189,7 @@ def test_inference_and_results_are_written_to_a_folder(project: Path) -> None:
 
     lines = (project / "out/inference_results.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["response"] for line in lines] == ["ONE", "TWO"]
-    assert (project / "results/1.jsonl").exists()
+    assert (project / "results/1/1.jsonl").exists()
 
 
 def test_each_candidate_has_its_own_files(project: Path) -> None:
@@ -199,14 +199,14 @@ def test_each_candidate_has_its_own_files(project: Path) -> None:
     Client().evals.evaluate(dataset=datasets, metrics=["exact_match"], config={"dest": "results"})
 
     folder = project / "results"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "1.jsonl",
-        "1_summary_metrics.json",
-        "2.jsonl",
-        "2_summary_metrics.json",
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*")) == [
+        "1/1.jsonl",
+        "1/summary_metrics.json",
+        "2/2.jsonl",
+        "2/summary_metrics.json",
     ]
-    summaries = [json.loads((folder / f"{number}_summary_metrics.json").read_bytes()) for number in (1, 2)]
-    assert [summary["exact_match/mean"] for summary in summaries] == [1.0, 0.0]
+    summaries = [json.loads((folder / str(number) / "summary_metrics.json").read_bytes()) for number in (1, 2)]
+    assert [summary["summary_metrics"]["exact_match/mean"] for summary in summaries] == [1.0, 0.0]
 
 
 def test_contents_of_the_gemini_api_are_texts() -> None:

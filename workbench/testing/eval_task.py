@@ -25,7 +25,12 @@ from workbench.testing.metrics import (
     read_definitions,
     to_frame,
 )
-from workbench.testing.utils import parse_pairwise_rubric_result, parse_pointwise_rubric_result, parse_rubrics
+from workbench.testing.utils import (
+    parse_named_rubric_result,
+    parse_pairwise_rubric_result,
+    parse_pointwise_rubric_result,
+    parse_rubrics,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -389,7 +394,10 @@ def make_rubric_metric(name: str, *, kind: Literal["pointwise", "pairwise"], met
         critique = PointwiseMetric(
             metric=metric or f"rb_{name}",
             metric_prompt_template=rubrics["pointwise"],
-            custom_output_config=CustomOutputConfig(return_raw_output=True, parsing_fn=parse_pointwise_rubric_result),
+            custom_output_config=CustomOutputConfig(
+                return_raw_output=True,
+                parsing_fn=parse_named_rubric_result if metric else parse_pointwise_rubric_result,
+            ),
         )
     else:
         critique = PairwiseMetric(

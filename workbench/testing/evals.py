@@ -38,7 +38,6 @@ from workbench.testing.result_rows import (
     FAILURE,
     RESPONSE,
     RUBRICS,
-    SUMMARY,
     TRAJECTORY,
     USE_EVAL_SETS,
     AggregatedMetricResult,
@@ -382,15 +381,14 @@ class Evals:
         for number, task in enumerate(tasks, start=1):
             results.append(task.evaluate(evaluation_service_qps=options.get("evaluation_service_qps")))
             if folder:
-                _write_candidate(results[-1], folder, number=number, is_comparison=is_comparison)
+                _write_candidate(results[-1], folder, number=number)
         return _combine(results, tasks[0].task_metrics, resolved, datasets, names)
 
 
-def _write_candidate(result: EvalResult, folder: str, *, number: int, is_comparison: bool) -> None:
-    """Write the table and the numbers of a candidate, each to its own file. A failure is only a warning."""
-    summary_name = f"{number}_{SUMMARY}" if is_comparison else SUMMARY
+def _write_candidate(result: EvalResult, folder: str, *, number: int) -> None:
+    """Write the table and the numbers of a candidate. A failure is only a warning."""
     try:
-        write_result(result, folder, file_name=f"{number}.jsonl", summary_name=summary_name)
+        write_result(result, folder, file_name=f"{number}.jsonl")
     except StoreError as error:
         warnings.warn(one_line(f"the result was not written: {error}"), stacklevel=3)
 

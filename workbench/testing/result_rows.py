@@ -8,9 +8,11 @@ import io
 import json
 import math
 import re
+import secrets
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -650,8 +652,7 @@ class EvaluationResult:
 
 # Result files, local or remote: the table as JSONL or CSV, and the numbers as JSON.
 
-_TABLE = "eval_results.jsonl"
-SUMMARY = "summary_metrics.json"
+_SUMMARY = "summary_metrics.json"
 
 
 def check_output(folder: str, *, file_name: str | None) -> None:
@@ -665,17 +666,19 @@ def check_output(folder: str, *, file_name: str | None) -> None:
         raise EvaluationError(f"output_file_name: found {file_name!r}, expected a name that ends in .jsonl or .csv")
 
 
-def write_result(result: EvalResult, folder: str, *, file_name: str | None, summary_name: str = SUMMARY) -> None:
-    """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it as `summary_name`.
+def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> None:
+    """Write the table as `NAME/NAME.csv`, or `.jsonl`, and the numbers beside it, as the Vertex AI SDK does.
 
-    `folder` is a path or an address. Cells with other values than text and numbers are JSON. Secrets are redacted.
-    Raises StoreError.
+    `file_name` is the file of the table; without one its name has the time. `folder` is a path or an address. Cells
+    with other values than text and numbers are JSON. Secrets are redacted. Raises StoreError.
     """
-    table = PurePath(file_name or _TABLE)
+    named = PurePath(file_name or f"eval_results_{datetime.now():%Y-%m-%d-%H-%M-%S}-{secrets.token_hex(2)}.csv")
+    table = named.with_suffix("") / named.name
     text = _to_csv(result) if table.suffix == ".csv" else _dump_lines(result.rows)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
     _write(folder, table, text.encode("utf-8", "backslashreplace"))
-    _write(folder, table.with_name(summary_name), (json.dumps(numbers, indent=2) + "\n").encode())
+    summary = json.dumps({"summary_metrics": numbers}, indent=2) + "\n"
+    _write(folder, table.with_name(_SUMMARY), summary.encode())
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], folder: str, file_name: str) -> None:

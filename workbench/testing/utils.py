@@ -83,16 +83,28 @@ def parse_pointwise_rubric_result(results: Sequence[str]) -> dict[str, Any]:
 
     `score` is None if no reply has a verdict.
     """
-    votes: dict[str, int] = {}
-    for reply in results:
-        for question, verdict in parse_question_blocks(reply):
-            votes[question] = votes.get(question, 0) + (1 if verdict else -1)
-    answers = {question: count > 0 for question, count in votes.items()}
+    answers = _count_answers(results)
     return {
         "score": sum(answers.values()) / len(answers) if answers else None,
         "rubric_verdict_pairs": _format_answers(answers),
         "raw_outputs": list(results),
     }
+
+
+def parse_named_rubric_result(results: Sequence[str]) -> dict[str, Any]:
+    """Read the replies as `parse_pointwise_rubric_result`, with the verdict of each question in `per_rubric_result`."""
+    parsed = parse_pointwise_rubric_result(results)
+    answers = _count_answers(results)
+    return {**parsed, "per_rubric_result": [{"rubric": key, "verdict": value} for key, value in answers.items()]}
+
+
+def _count_answers(replies: Sequence[str]) -> dict[str, bool]:
+    """Return the answer of the majority of replies to each question."""
+    votes: dict[str, int] = {}
+    for reply in replies:
+        for question, verdict in parse_question_blocks(reply):
+            votes[question] = votes.get(question, 0) + (1 if verdict else -1)
+    return {question: count > 0 for question, count in votes.items()}
 
 
 def parse_pairwise_rubric_result(predictions: Sequence[str]) -> dict[str, Any]:
@@ -183,6 +195,7 @@ class MetricResult:
     EXPLANATION_KEY = "explanation"
     RAW_OUTPUT_KEY = "raw_output"
     RAW_OUTPUTS_KEY = "raw_outputs"
+    RUBRIC_LEVEL_INSTRUCTION_FOLLOWING_KEY = "per_rubric_result"
     PAIRWISE_CHOICE_KEY = "pairwise_choice"
 
 

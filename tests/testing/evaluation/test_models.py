@@ -267,6 +267,10 @@ def test_rubrics_are_written_during_the_evaluation_if_the_dataset_has_none(monke
     assert len(server.calls) == 2 + 2 + 2
     assert result.rows[0]["rubrics"] == ["Is it short?", "Is it true?"]
     assert result.summary_metrics["rubric_based_instruction_following/mean"] == 0.5
+    assert result.rows[0]["rubric_based_instruction_following/per_rubric_result"] == [
+        {"rubric": "Is it short?", "verdict": True},
+        {"rubric": "Is it true?", "verdict": False},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +310,27 @@ def test_questions_of_a_csv_file_must_all_be_answered(project: Path, monkeypatch
         result = EvalTask(dataset="rows.csv", metrics=[metric]).evaluate()
 
     assert result.rows[0]["rb_text_quality/score"] is None
+
+
+def test_a_comparison_by_rubrics_has_the_columns_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ["p"], "response": ["r"], "baseline_model_response": ["b"], "rubrics": [["Is it short?"]]}
+    block = "<question>\nQuestion: Is it short?\nVerdict: {}\n</question>\n[[Rubric Score: 1/1]]"
+    reply = (
+        f"[[Response A Answers:]]\n{block.format('no')}\n[[Response B Answers:]]\n{block.format('yes')}\n"
+        "[[SxSRating: B>A]]"
+    )
+
+    with serve_judge(monkeypatch, lambda call: gemini(reply)):
+        result = EvalTask(dataset=dataset, metrics=[PredefinedRubricMetrics.Pairwise.TEXT_QUALITY]).evaluate()
+
+    name = "pairwise_rb_text_quality"
+    assert {key.partition("/")[2]: value for key, value in result.rows[0].items() if key.startswith(name)} == {
+        "pairwise_choice": "CANDIDATE",
+        "score": 0.5,
+        "baseline_rubric_verdict_pairs": "Is it short?: False",
+        "candidate_rubric_verdict_pairs": "Is it short?: True",
+        "raw_outputs": [reply],
+    }
 
 
 def test_a_comparison_that_was_cut_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

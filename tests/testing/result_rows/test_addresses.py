@@ -64,10 +64,11 @@ def test_results_are_written_to_a_url() -> None:
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="memory://bucket/out/", history=False)
 
     task.evaluate(output_file_name="table.csv")
-    reread = EvalTask(dataset="memory://bucket/out/table.csv", metrics=["exact_match"], history=False).evaluate()
+    reread = EvalTask(dataset="memory://bucket/out/table/table.csv", metrics=["exact_match"], history=False).evaluate()
 
     assert [row["exact_match/score"] for row in reread.rows] == [1.0, 0.0]
-    assert json.loads(fetch("memory://bucket/out/summary_metrics.json"))["exact_match/mean"] == 0.5
+    summary = json.loads(fetch("memory://bucket/out/table/summary_metrics.json"))
+    assert summary["summary_metrics"]["exact_match/mean"] == 0.5
 
 
 @pytest.mark.needs_fsspec
@@ -79,20 +80,18 @@ def test_a_server_receives_the_files_and_a_refusal_is_only_a_warning(site: Site,
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        result = task.evaluate()
+        result = task.evaluate(output_file_name="t.jsonl")
 
     messages = [str(warning.message) for warning in caught if warning.category is UserWarning]
     assert result.summary_metrics["exact_match/mean"] == 0.5
     if status == 200:
         assert list(site.files) == [
-            "/out/eval_results.jsonl?signature=secret",
-            "/out/summary_metrics.json?signature=secret",
+            "/out/t/t.jsonl?signature=secret",
+            "/out/t/summary_metrics.json?signature=secret",
         ]
         assert messages == []
     else:
         (warning,) = messages
-        assert warning.startswith(
-            f"the result was not written: {site.address}/out/eval_results.jsonl: cannot write it: "
-        )
+        assert warning.startswith(f"the result was not written: {site.address}/out/t/t.jsonl: cannot write it: ")
         assert "no permission without credentials" in warning
         assert "secret" not in warning

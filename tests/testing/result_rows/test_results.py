@@ -239,12 +239,16 @@ def test_results_are_written_to_the_prefix_of_the_task(project: Path) -> None:
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=str(project / "out"))
 
     task.evaluate()
-    task.evaluate(output_file_name="table.csv")
+    task.evaluate()
+    task.evaluate(output_file_name="table.jsonl")
 
-    lines = (project / "out" / "eval_results.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (project / "out" / "table" / "table.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["exact_match/score"] for line in lines] == [1.0, 0.0]
-    assert (project / "out" / "table.csv").read_text(encoding="utf-8").startswith("prompt,response,")
-    assert json.loads((project / "out" / "summary_metrics.json").read_text(encoding="utf-8"))["row_count"] == 2
+    first, second = (project / "out").glob("eval_results_*/eval_results_*.csv")
+    assert first.read_text(encoding="utf-8") == second.read_text(encoding="utf-8")
+    assert first.read_text(encoding="utf-8").startswith("prompt,response,")
+    summary = json.loads((first.parent / "summary_metrics.json").read_text(encoding="utf-8"))
+    assert summary["summary_metrics"]["row_count"] == 2
 
 
 def test_a_csv_table_is_read_back_unchanged(project: Path) -> None:
@@ -252,7 +256,7 @@ def test_a_csv_table_is_read_back_unchanged(project: Path) -> None:
     task = EvalTask(dataset={"response": texts, "reference": texts}, metrics=["exact_match"], output_uri_prefix="out")
 
     task.evaluate(output_file_name="table.csv")
-    rescored = EvalTask(dataset="out/table.csv", metrics=["exact_match"]).evaluate()
+    rescored = EvalTask(dataset="out/table/table.csv", metrics=["exact_match"]).evaluate()
 
     assert [row["response"] for row in rescored.rows] == texts
     assert rescored.summary_metrics["exact_match/mean"] == 1.0

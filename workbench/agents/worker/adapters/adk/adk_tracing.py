@@ -23,8 +23,8 @@ _ONLY_PARTIAL = (
 )
 
 _LEFT_OUT = (
-    "`adk eval` of google-adk {version} judges the trajectory without {names}, which ends the turn: it counts the call from "
-    "2.0 on, as here"
+    "`adk eval` of google-adk {version} judges the trajectory without {names}, which ends the turn: it counts the call "
+    "from 2.0 on, as here"
 )
 
 
