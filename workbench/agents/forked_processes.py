@@ -204,7 +204,7 @@ class ForkLauncher:
         self._unshared = ""  # why each case imports the agent itself
         self._agent_is_scouted = False
         self._late: list[Layer] = []  # learned from the agent, for zygotes below its next import
-        self._defined: frozenset[str] = frozenset()
+        self._defined: dict[str, str] = {}  # variables of `.env` files
         self._shadowed: frozenset[str] = frozenset()
         self._names: set[str] = set()  # of modules that zygotes have imported
         self._is_shadowed = False  # whether one of these is the agent's own in the agent's process
@@ -215,7 +215,7 @@ class ForkLauncher:
     def renew(self) -> bool:
         """Import the agent again for new sessions.
 
-        Start again with an empty zygote if other packages are installed, if `.env` files define other variables, or if
+        Start again with an empty zygote if other packages are installed, if variables of `.env` files changed, or if
         the names that the agent's folders shadow changed: libraries imported early may be outdated, or may have read
         one of these. Running sessions keep their processes. See `Launcher.renew`.
         """
@@ -239,10 +239,10 @@ class ForkLauncher:
         self._current, self._growing, self._todo, self._learned, self._scouted = None, None, [], [], False
         self._forget_agent()
 
-    def _read_defined_variables(self) -> frozenset[str]:
+    def _read_defined_variables(self) -> dict[str, str]:
         with contextlib.suppress(OSError):
-            return frozenset(dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {}))
-        return frozenset()
+            return dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {})
+        return {}
 
     def _find_shadowed_names(self) -> frozenset[str]:
         """Return the names of modules in the agent's folders: they replace libraries of the same name."""
