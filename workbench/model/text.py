@@ -406,13 +406,15 @@ _LARGE = 100.0
 def score_text(score: float, other: float | None = None) -> str:
     """Format a score with two digits, or with up to six if it would look equal to a different `other`.
 
-    Large values, such as times and counts, have no digits after the point.
+    Large values, such as times and counts, have no digits after the point. If six are not enough, a score below has
+    all of its digits; one above, such as 0.8000000000000002, has reached the other.
     """
-    for digits in range(0 if max(abs(score), abs(other or 0.0)) >= _LARGE else 2, 7):
+    least = 0 if max(abs(score), abs(other or 0.0)) >= _LARGE else 2
+    for digits in range(least, 7):
         text = f"{score:.{digits}f}"
         if other is None or score == other or text != f"{other:.{digits}f}":
             return text
-    return repr(score)
+    return repr(score) if other is not None and score < other else f"{score:.{least}f}"
 
 
 def format_duration(seconds: float) -> str:

@@ -410,6 +410,30 @@ async def test_a_comparison_is_a_column_a_filter_and_a_summary(
     )
 
 
+async def test_a_small_window_cuts_no_column_and_has_those_of_the_metrics_that_failed(
+    browser_page: Page,
+    write_page: Callable[..., Path],
+    make_report: MakeReport,
+    make_case: MakeCase,
+    make_metric: MakeMetric,
+) -> None:
+    metrics = tuple(make_metric(f"metric_{number}", 0.5 if number == 8 else 1.0) for number in range(9))
+    sets = ("sets/light.evalset.json", "sets/other.evalset.json")
+    cases = [make_case("one", CaseStatus.FAILED, metrics=metrics, eval_set=name) for name in sets]
+    window = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    await browser_page.call("Emulation.setDeviceMetricsOverride", **window)
+
+    await browser_page.visit(write_page(make_report(cases)))
+
+    headings = [text.replace("\n", "") for text in await browser_page.texts(".rows th[scope=col]")]
+    assert headings[:4] == ["Status", "Case", "Why", "Set"]
+    assert "metric_8" in headings
+    assert headings[-1] == "Time"
+    rows = "document.querySelector('.rows')"
+    assert await browser_page.evaluate(f"{rows}.scrollWidth <= {rows}.clientWidth")
+    assert await browser_page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 async def test_the_last_runs_are_plotted_with_a_table(
     browser_page: Page, write_page: Callable[..., Path], make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:

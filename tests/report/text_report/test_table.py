@@ -215,6 +215,8 @@ def test_columns_are_numbered_if_their_names_do_not_fit(
 
 def test_scores_show_enough_digits_to_differ_from_the_threshold() -> None:
     assert score_text(0.79999, 0.8) == "0.79999"
+    assert score_text(0.7999999999999999, 0.8) == "0.7999999999999999"
+    assert score_text(0.8000000000000002, 0.8) == "0.80"
     assert score_text(0.5, 0.8) == "0.50"
     assert score_text(1.0, 1.0) == "1.00"
 

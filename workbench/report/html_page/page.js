@@ -116,11 +116,12 @@
   /* Format a score with more digits if it would look equal to a different threshold. */
   function score(value, other) {
     if (value === null || value === undefined) return "";
-    for (let digits = Math.max(Math.abs(value), Math.abs(other || 0)) >= 100 ? 0 : 2; digits < 7; digits++) {
+    const least = Math.max(Math.abs(value), Math.abs(other || 0)) >= 100 ? 0 : 2;
+    for (let digits = least; digits < 7; digits++) {
       const shown = value.toFixed(digits);
       if (other === null || other === undefined || value === other || shown !== other.toFixed(digits)) return shown;
     }
-    return String(value);
+    return value < other ? String(value) : value.toFixed(least);
   }
 
   const setName = (item) => [...new Set([item.target, item.eval_set].filter(Boolean))].join(" · ");
@@ -144,7 +145,8 @@
       }
     }
   }
-  const MOST_METRICS = 5;
+  const WIDEST = 75; // rem: what a window of 1,280 pixels has for the table
+  const LEAST = 12; // rem of the column that takes the rest
   const setNames = [...new Set(cases.map(setName))];
   const scoreOf = (item, name) => item.metrics.find((metric) => metric.name === name);
 
@@ -174,33 +176,40 @@
   }
   columns.push({
     title: "Why",
-    width: 20,
+    width: null, // what the others leave
     value: (item) => item.reason,
     show: (item) => item.reason,
   });
   if (setNames.length > 1)
     columns.push({
       title: "Set",
-      width: 14,
+      width: 11,
       value: setName,
-      show: (item) => make("span", { title: setName(item) }, item.eval_set.split("/").pop()),
+      show: (item) => make("span", { title: setName(item) }, item.eval_set.split("/").pop().replace(/\.evalset\.json$/, "")),
     });
-  for (const name of metricNames.slice(0, MOST_METRICS)) {
-    columns.push({
-      title: name,
-      width: 7.5,
-      isNumber: true,
-      value: (item) => (scoreOf(item, name) || {}).score,
-      show: (item) => scoreCell(scoreOf(item, name)),
-    });
-  }
-  columns.push({
+  const time = {
     title: "Time",
     width: 6,
     isNumber: true,
     value: (item) => item.agent_seconds || null,
     show: (item) => (item.agent_seconds ? seconds(item.agent_seconds) : "-"),
-  });
+  };
+  const widthOf = (all) => all.reduce((sum, column) => sum + (column.width || LEAST), 0);
+  const metricWidth = 7.5;
+  const room = Math.floor((WIDEST - widthOf([...columns, time])) / metricWidth);
+  const misses = (name) => cases.filter((item) => (scoreOf(item, name) || {}).status === "FAILED").length;
+  const byMisses = metricNames.map((name) => [misses(name), name]).sort((one, other) => other[0] - one[0]);
+  const named = new Set(byMisses.slice(0, room).map(([, name]) => name));
+  for (const name of metricNames.filter((name) => named.has(name))) {
+    columns.push({
+      title: name,
+      width: metricWidth,
+      isNumber: true,
+      value: (item) => (scoreOf(item, name) || {}).score,
+      show: (item) => scoreCell(scoreOf(item, name)),
+    });
+  }
+  columns.push(time);
 
   function scoreCell(metric) {
     if (!metric) return "";
@@ -229,8 +238,8 @@
     body,
   );
   scroller.append(rows);
-  columns.forEach((column, index) => (group.children[index].style.width = `${column.width}rem`));
-  scroller.style.setProperty("--least", `${columns.reduce((sum, column) => sum + column.width, 0) - 14}rem`);
+  columns.forEach((column, index) => (group.children[index].style.width = column.width ? `${column.width}rem` : "auto"));
+  scroller.style.setProperty("--least", `${widthOf(columns)}rem`);
 
   /* Return the texts that the filter searches, made at the first search. */
   function searchTexts() {
@@ -1334,11 +1343,11 @@
     scroller,
   );
   const extra =
-    metricNames.length > MOST_METRICS
+    metricNames.length > named.size
       ? make(
           "p",
           { class: "quiet" },
-          `The table shows ${MOST_METRICS} of ${metricNames.length} criteria; a case shows all of its scores.`,
+          `The table shows ${named.size} of ${metricNames.length} criteria; a case shows all of its scores.`,
         )
       : null;
   if (extra) list.append(extra);
