@@ -104,13 +104,21 @@ def _explain_adk_mismatch(pairing: Pairing, turn: Turn, match: Match) -> str | N
     return None if isinstance(pairing, RuledArguments) else _suggest_option(pairing, turn, match)
 
 
+_CONFIRMATION = "adk_request_confirmation"
+_HOW_TO_CONFIRM = (
+    f'A next turn of the case confirms: {{"function_response": {{"name": "{_CONFIRMATION}", "response": '
+    '{"confirmed": true}}}} as the part of its user content.'
+)
+
+
 def _suggest_option(pairing: Pairing, turn: Turn, match: Match) -> str | None:
     expected = {call.name for call in turn.reference or ()}
     made = dict.fromkeys(call.name for call in turn.predicted or () if call.name in FRAMEWORK_CALLS - expected)
     if made and match(pairing, turn.without_tools(made)):
-        return (
+        hint = (
             f"Only calls that the framework itself makes were not expected: ignore_tools leaves out {', '.join(made)}."
         )
+        return f"{hint} {_HOW_TO_CONFIRM}" if _CONFIRMATION in made else hint
     if expected and _in_order(pairing, turn):
         return "All expected calls were made in their order, and others: match_type IN_ORDER allows that."
     if expected and superset_match(pairing, turn):

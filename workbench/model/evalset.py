@@ -83,8 +83,12 @@ class Content(AdkModel):
         return found
 
     def text_with_markers(self, *, thoughts: bool = True) -> str:
-        """Return the text as a judge model gets it: with a marker for each image and file, which it does not see."""
+        """Return the text as people and judge models get it: with a marker for each image and file, which is not
+        shown, and for each answer of the user to a call, such as a confirmation."""
         markers = [f"[{kind}, not shown]" for kind in self.media]
+        if self.role == "user":
+            answers = [part.function_response for part in self.parts or () if part.function_response is not None]
+            markers += [f"[answers {each.name}: {json.dumps(each.response, ensure_ascii=False)}]" for each in answers]
         return "\n".join(filter(None, (self.text(thoughts=thoughts), *markers)))
 
     @classmethod

@@ -277,7 +277,7 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
 
 def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
     return {
-        "user": turn.invocation.user_content.text(),
+        "user": turn.invocation.user_content.text_with_markers(),
         "response": turn.invocation.response_text(),
         "trajectory": call_records(turn.invocation) if result.has_known_calls(turn) else None,
         "duration_seconds": turn.duration_seconds,
@@ -679,7 +679,7 @@ def _escape_non_ascii(text: str) -> str:
 def _expected_turn_record(turn: Invocation, *, is_row: bool) -> dict[str, Any]:
     """Return one expected turn. Its trajectory is null if a row does not say which calls it expects."""
     return {
-        "user": turn.user_content.text(),
+        "user": turn.user_content.text_with_markers(),
         "response": turn.response_text(thoughts=False),
         "trajectory": None if is_row and turn.intermediate_data is None else call_records(turn),
     }

@@ -703,7 +703,7 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     costly = {turn for turn, _ in reasons}
     for index, (expected_turn, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if index in costly:
-            yield f"turn {index + 1}: {make_safe(expected_turn.user_content.text(thoughts=False))}"
+            yield f"turn {index + 1}: {make_safe(expected_turn.user_content.text_with_markers(thoughts=False))}"
             if case.can_compare_calls(expected_turn, turn):
                 costly_calls = {(each.expected_call, each.actual_call) for place, each in reasons if place == index}
                 yield from _call_lines(get_trajectory(expected_turn), get_trajectory(turn.invocation), costly_calls)

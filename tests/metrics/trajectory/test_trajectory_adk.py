@@ -89,6 +89,24 @@ async def test_a_hint_says_that_only_absent_arguments_differ(
     assert "absent on one side" in results[NAME].hint
 
 
+@pytest.mark.parametrize(
+    ("actual", "expected", "hint"),
+    [
+        (["pay", "transfer_to_agent"], ["pay"], "ignore_tools leaves out transfer_to_agent."),
+        (["pay", "adk_request_confirmation"], ["pay"], '"name": "adk_request_confirmation", "response": {"confirmed"'),
+        (["a", "x", "b"], ["a", "b"], "match_type IN_ORDER allows that"),
+        (["b", "a"], ["a", "b"], "match_type ANY_ORDER allows that"),
+        ([("f", {"q": "the weather"})], [("f", {"q": "weather now"})], "args_match says which arguments count"),
+    ],
+)
+async def test_a_hint_names_the_option_that_a_failure_is_made_for(
+    actual: Any, expected: Any, hint: str, config: Any, judge: Any, turn: Any
+) -> None:
+    results = await judge(config({NAME: 1.0}), actual=[turn(calls=actual)], expected=[turn(calls=expected)])
+
+    assert hint in results[NAME].hint
+
+
 async def test_there_is_no_hint_if_the_calls_differ_otherwise(config: Any, judge: Any, turn: Any) -> None:
     results = await judge(config({NAME: 1.0}), actual=[turn(calls=[("g", None)])], expected=[turn(calls=[("h", {})])])
 

@@ -267,7 +267,7 @@ def test_a_summary_for_the_model_is_no_message() -> None:
     assert list_texts(session) == [("hi", "hello"), ("bye", "ciao")]
 
 
-def test_the_answer_to_a_long_running_call_ends_the_case() -> None:
+def test_the_answer_to_a_long_running_call_is_a_turn() -> None:
     session = read_events(
         event("user", text("buy it"), invocation="i1"),
         event("home", call("approve", price=5), invocation="i1", long_running_tool_ids={"approve"}),
@@ -277,9 +277,10 @@ def test_the_answer_to_a_long_running_call_ends_the_case() -> None:
         event("home", text("Bought."), invocation="i2"),
     )
 
-    assert list_texts(session) == [("buy it", "Waiting for approval.")]
+    assert list_texts(session) == [("buy it", "Waiting for approval."), ("", "Bought.")]
     assert get_trajectory(session.turns[0]) == [("approve", {"price": 5})]
-    assert session.notes[0].startswith("the session ends for the case before turn 2: the user answered a long-running")
+    (answer,) = session.turns[1].user_content.parts or ()
+    assert (answer.function_response.name, answer.function_response.response) == ("approve", {"status": "approved"})
 
 
 def test_only_the_answer_to_a_long_running_call() -> None:

@@ -322,12 +322,8 @@ class _TurnReader:
         return True
 
     def _read_user(self, event: Mapping[str, Any], content: Content) -> bool:
-        if any(part.function_response is not None for part in content.parts or ()):
-            reason = "the user answered a long-running call there, which a case cannot repeat"
-            if self.turns:
-                self._notes[f"the session ends for the case before turn {len(self.turns) + 1}: {reason}"] = None
-            else:
-                self.problem = f"begins with the answer to a long-running call: {reason}"
+        if not self.turns and any(part.function_response is not None for part in content.parts or ()):
+            self.problem = "begins with the answer to a long-running call, which is not in the session"
             return False
         invocation_id = str(get_spelled(event, "invocation_id") or "")
         at = event.get("timestamp")

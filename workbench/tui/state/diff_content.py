@@ -439,7 +439,7 @@ class _Diff:
     def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
         actual = turn.invocation if turn is not None else None
         asked = expected if expected is not None else actual
-        prompt = _message_text(asked.user_content if asked is not None else None)
+        prompt = asked.user_content.text_with_markers(thoughts=False) if asked is not None else ""
         head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
         if expected is not None and actual is not None and self._expects_nothing(expected):

@@ -304,7 +304,7 @@ def _turn(number: int, turn: TurnResult, texts: StyledTexts) -> Iterator[Block]:
 
 def _user(number: int, content: Content, texts: StyledTexts) -> Paragraph:
     head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
-    return Paragraph((head, *texts.style(content.text(thoughts=False))), hang=2)
+    return Paragraph((head, *texts.style(content.text_with_markers(thoughts=False))), hang=2)
 
 
 def _name(name: str) -> StyledText:

@@ -364,7 +364,7 @@ class Messages:
 
 def _prompt(turn: TurnNode, prompts: Sequence[str]) -> str:
     if turn.result is not None:
-        return turn.result.invocation.user_content.text()
+        return turn.result.invocation.user_content.text_with_markers()
     if turn.index < len(prompts):
         return prompts[turn.index]
     return next((text for node in turn.roots if (text := _extract_text(node.span.request))), "")

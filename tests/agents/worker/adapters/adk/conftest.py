@@ -90,19 +90,20 @@ class Agents:
             self._monkeypatch.syspath_prepend(root)
         return adapter
 
-    async def talk(self, name: str, *prompts: str, **session: Any) -> Conversation:
+    async def talk(self, name: str, *prompts: str | dict[str, Any], **session: Any) -> Conversation:
         """Load the agent and hold a conversation with it; an error ends it and is stored in it."""
         adapter = self.adapter(name)
         adapter.load()
         return await converse(adapter, *prompts, **session)
 
-    async def talk_to(self, code: str, *prompts: str, **session: Any) -> Conversation:
+    async def talk_to(self, code: str, *prompts: str | dict[str, Any], **session: Any) -> Conversation:
         """Hold a conversation with an agent made of this code."""
         self.write_agent("the_agent", code)
         return await self.talk("the_agent", *prompts, **session)
 
 
-async def converse(adapter: adk.Adapter, *prompts: str, **session: Any) -> Conversation:
+async def converse(adapter: adk.Adapter, *prompts: str | dict[str, Any], **session: Any) -> Conversation:
+    """Hold a conversation. A prompt is a text, or a part of a user content as data."""
     conversation = Conversation()
     span_data: list[dict[str, Any]] = []
     adapter_session = await adapter.open(
@@ -111,7 +112,8 @@ async def converse(adapter: adk.Adapter, *prompts: str, **session: Any) -> Conve
     )
     try:
         for index, prompt in enumerate(prompts):
-            turn = await adapter_session.turn({"role": "user", "parts": [{"text": prompt}]}, index)
+            part = {"text": prompt} if isinstance(prompt, str) else prompt
+            turn = await adapter_session.turn({"role": "user", "parts": [part]}, index)
             conversation.turns.append(TurnResult.model_validate(turn))
     except Exception as error:
         conversation.error = error

@@ -12,6 +12,7 @@ from workbench.agents.worker.adapters.base import AgentFault
 from workbench.metrics.case_view import Turn
 from workbench.metrics.judges.transcript import format_instructions
 from workbench.model.evalset import InvocationEvents
+from workbench.model.trace import get_trajectory
 from workbench.simulation.users import format_history
 
 pytestmark = pytest.mark.needs_adk
@@ -279,6 +280,29 @@ async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks
     (turn,) = conversation.turns
     assert turn.notes[0] == ("logged as an error, and the agent went on: Memory is not available: OSError: no store")
     assert turn.notes[1].startswith("the agent sent partial events only, so the turn has no response")
+
+
+@pytest.mark.parametrize("part", [{}, {"id": "of a recorded session"}])
+async def test_a_turn_confirms_the_call_of_the_turn_before(agents: Agents, part: dict[str, str]) -> None:
+    answer = {"name": "adk_request_confirmation", "response": {"confirmed": True}, **part}
+    conversation = await agents.talk_to(
+        """
+        from google.adk.tools import FunctionTool
+
+        def pay(amount: int) -> dict:
+            return {"paid": amount}
+
+        root_agent = llm_agent(
+            "root", [call("pay", amount=5)], "done", tools=[FunctionTool(pay, require_confirmation=True)]
+        )
+        """,
+        "pay 5",
+        {"function_response": answer},
+    )
+
+    first, second = conversation.turns
+    assert [call.name for call in get_trajectory(first.invocation)] == ["pay", "adk_request_confirmation"]
+    assert '{"paid":5}' in second.invocation.model_dump_json()
 
 
 @pytest.mark.parametrize(("version", "count"), [("1.39.1", 1), ("2.0.0", 0)])

@@ -44,12 +44,14 @@ class AdkSession(Session):
         self._trace = trace
         self._release = release
         self._stack = stack
+        self._pending: dict[str, str] = {}  # names of the calls that wait for an answer of the user, by id
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
         from ...logged_errors import collect_logged_errors
 
         message = _parse_user_content(content)
+        self._address_answers(message)
         self._trace.begin_turn(index)
         events = TurnEvents()
         logged = collect_logged_errors()
@@ -62,6 +64,9 @@ class AdkSession(Session):
                 async for event in stream:
                     _check_toolsets(logged.lost_toolsets)
                     events.add(event)
+                    for call in event.get_function_calls() if event.long_running_tool_ids else ():
+                        if call.id in event.long_running_tool_ids:
+                            self._pending[call.id] = call.name
             duration = time.perf_counter() - started
             _check_answered(events)
         except BaseException as error:  # including cancellation. A failed session is not closed
@@ -84,6 +89,15 @@ class AdkSession(Session):
             "calls_unknown": events.calls_unknown,
             "notes": [*logged.list_notes(), *events.list_notes()],
         }
+
+    def _address_answers(self, message: Any) -> None:
+        """Give the answers of the user the ids of the calls that wait for them: ids are new in each session."""
+        for part in message.parts or ():
+            answer = part.function_response
+            if answer is not None and answer.id not in self._pending:
+                answer.id = next((key for key, name in self._pending.items() if name == answer.name), answer.id)
+            if answer is not None:
+                self._pending.pop(answer.id, None)
 
     async def state(self) -> dict[str, Any]:
         """Return the state of the session service without temporary keys. See `Session.state`."""
