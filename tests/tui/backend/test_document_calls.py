@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.engine.workspace import Workspace
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import TurnResult
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.model_answers import CallKind, RecordedModelCall, RecordedModels, RecordingStore
 from workbench.tui.backend.document_calls import (
     add_case,
     append_cases,
     check_scenario_text,
     copy_cases,
     delete_cases,
+    find_known_calls,
     move_case,
     read_expected_turns,
     rename_case,
 )
+from workbench.tui.state.call_line import list_completions
 from workbench.tui.state.case_filter import (
     check_case_id,
     check_set_path,
@@ -174,6 +178,33 @@ def test_expected_turns_are_those_of_the_file_if_their_messages_are_unchanged(tm
     assert found.turns == [(raw.get("data") or raw["conversation"])[0], None]
     assert found.format is document.format
     assert gone.turns == ()
+
+
+_SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    "request_data",
+    [
+        {"body": {"tools": [{"type": "function", "function": {"name": "forecast", "parameters": _SCHEMA}}]}},
+        {"body": {"tools": [{"name": "forecast", "input_schema": _SCHEMA}]}},
+        {"body": {"tools": [{"functionDeclarations": [{"name": "forecast", "parametersJsonSchema": _SCHEMA}]}]}},
+    ],
+)
+def test_tools_that_the_agent_offered_a_model_complete_a_call(tmp_path: Path, request_data: dict[str, Any]) -> None:
+    open_set(tmp_path, make_set_text(CASE))
+    (tmp_path / "workbench.toml").write_text(
+        '[targets.bot]\nkind = "function"\ntarget = "bot:answer"\neval_sets = ["*.evalset.json"]\n', encoding="utf-8"
+    )
+    job = JobKey(CaseKey(target="bot", eval_set="s.evalset.json", eval_id="a"))
+    with contextlib.closing(RecordingStore(tmp_path)) as store:
+        store.write(job, RecordedModels(CallKind.MODELS, job, (RecordedModelCall(request=request_data),)), name="n")
+
+    with Workspace.open(tmp_path) as workspace:
+        known = find_known_calls(workspace, "bot", ["s.evalset.json"], [])
+
+    assert [found.label for found in list_completions("fo", known)] == ["forecast"]
+    assert known.types == {("forecast", "city"): "string", ("forecast", "days"): "integer"}
 
 
 def test_the_problem_of_a_scenario_names_its_place_only_if_it_has_one() -> None:

@@ -249,8 +249,13 @@ def find_fault(workspace: Workspace, opened: OpenedDocument, edit: Edit) -> str 
 _MOST_SEARCHED = 2_000  # cases
 
 
-def find_known_calls(workspace: Workspace, own: Sequence[str], others: Sequence[str]) -> KnownCalls:
-    """Collect the calls and declared tools of these sets as far as they can be read, first of the agent's own sets."""
+_MOST_ASKED = 20  # cases whose recorded requests are looked for
+
+
+def find_known_calls(workspace: Workspace, target: str, own: Sequence[str], others: Sequence[str]) -> KnownCalls:
+    """Collect the calls and declared tools of these sets as far as they can be read, first of the agent's own sets,
+    and the tools that the agent offered a model in a recorded request.
+    """
     known = KnownCalls(others=KnownCalls())
     left = _MOST_SEARCHED
     for eval_set in (*own, *others):
@@ -265,7 +270,29 @@ def find_known_calls(workspace: Workspace, own: Sequence[str], others: Sequence[
             with contextlib.suppress(StoreError):
                 found.add_data(document.raw_case(index))
         left -= min(len(document), left)
+        if found is known and target:
+            known.add_data(_find_offered_tools(workspace, target, eval_set, document))
     return known
+
+
+def _find_offered_tools(workspace: Workspace, target: str, eval_set: str, document: EvalSetDocument) -> list[Any]:
+    """Return the tools that the agent offered a model in one of its newest recorded requests; they are plain JSON."""
+    for entry in document.entries[:_MOST_ASKED]:
+        case = CaseKey(target=target, eval_set=eval_set, eval_id=entry.eval_id, occurrence=entry.occurrence)
+        with contextlib.suppress(StoreError):
+            for recorded in workspace.iter_stored_calls(JobKey(case=case)):
+                tools = [tool for call in recorded.calls for tool in _list_tools(call.request)]
+                if tools:
+                    return tools
+    return []
+
+
+def _list_tools(request: Mapping[str, Any]) -> list[Any]:
+    """Return the tools in the body of a request, or in what ADK keeps of it."""
+    body = request.get("body")
+    places = (body, body.get("config") if isinstance(body, Mapping) else None, request, request.get("config"))
+    found = (place.get("tools") for place in places if isinstance(place, Mapping))
+    return next((tools for tools in found if isinstance(tools, list)), [])
 
 
 def make_edit(workspace: Workspace, opened: OpenedDocument, edit: Edit, *, label: str) -> None:

@@ -620,7 +620,7 @@ class CasePane(OutlinePane):
         sets, target = self.context.state.browser.file_sets, "" if edited.case is None else edited.case.target
         own = dict.fromkeys([edited.eval_set, *(each.relative for each in sets if target and each.target == target)])
         others = [each.relative for each in sets if each.relative not in own]
-        known = await backend.call(lambda workspace: find_known_calls(workspace, list(own), others))
+        known = await backend.call(lambda workspace: find_known_calls(workspace, target, list(own), others))
         self._complete_by(known)
         if not target:
             return

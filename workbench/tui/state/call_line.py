@@ -291,7 +291,7 @@ def _check_value(value: Any) -> Any:
 # Completion: calls that are known already.
 
 _LONGEST_VALUE = 80  # characters of a value that is offered
-_DECLARED = ("parameters", "parametersJsonSchema", "parameters_json_schema")
+_DECLARED = ("parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema", "inputSchema")
 """Keys of the declaration of a tool."""
 
 
