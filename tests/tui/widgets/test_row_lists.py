@@ -10,6 +10,8 @@ from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.widget import Widget
 
+from tests.tui.panes.browser_pane.by_keys import wait_until_true
+
 
 async def test_a_move_of_the_focus_changes_only_the_frames_and_the_rows_under_the_cursor(
     open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
@@ -30,6 +32,7 @@ async def test_a_move_of_the_focus_changes_only_the_frames_and_the_rows_under_th
 
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯", "judge: none")
+        await wait_until_true(screen, lambda: bool(screen.app.screen.query(".filter-help.-filled")))  # written last
         before = screen.app.focused
         with monkeypatch.context() as patch:
             patch.setattr(Stylesheet, "apply", note_style)
