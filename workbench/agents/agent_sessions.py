@@ -367,6 +367,10 @@ class WorkerSession:
         else:
             self._child.send(*messages)
         answer = await self._answer
+        if answer["type"] == "conflict":  # its libraries are imported anew
+            self._dependencies = None
+            self._release_process(reusable=False)
+            return await self._ask(*messages)
         if answer["type"] == "killed":
             raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
         if answer["type"] == "failed":
@@ -422,6 +426,8 @@ class WorkerSession:
             self._dependencies = add_reported_dependencies(self._dependencies, message)
             if self._dependencies.complete:
                 self._has_full_record.set()
+        elif kind == "conflict":
+            self._set_answer(message)
         elif kind == "opened":
             self._stop_timer()
             self._mark_opened()

@@ -9,10 +9,10 @@ import secrets
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from workbench.agents.agent_host import AgentError
 from workbench.agents.channel import Channel, ChannelListener, Message
@@ -32,6 +32,7 @@ from workbench.agents.processes import (
     open_config_file,
     open_unnamed_file,
     resolve,
+    retrieve_exception,
     wait_for_start,
     worker_command,
     worker_target,
@@ -52,8 +53,25 @@ class Layer:
     imports: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     """Files of the agent, compiled early and never run."""
-    environment: tuple[str, ...] = ()
-    """Variables that children set before they import: modules that read them are not imported early."""
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    """Variables that the agent sets, None for removed ones: modules that read another value are not imported early."""
+
+    def without(self, other: Layer) -> Layer:
+        """Return what this one has beside another."""
+        imports, sources = set(other.imports), set(other.sources)
+        return replace(
+            self,
+            imports=tuple([name for name in self.imports if name not in imports]),
+            sources=tuple([path for path in self.sources if path not in sources]),
+        )
+
+    def __or__(self, other: Layer) -> Layer:
+        return replace(
+            self,
+            imports=self.imports + other.imports,
+            sources=self.sources + other.sources,
+            environment={**self.environment, **other.environment},
+        )
 
 
 class Zygote:
@@ -70,8 +88,6 @@ class Zygote:
         self._children: dict[int, Child] = {}
         self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
-        self.is_checked = False
-        """True if its imports were current at the beginning of the run."""
         self._was_stopped = False
         self.on_lost: Callable[[], None] = lambda: None
         channel.on_message = self._handle_message
@@ -157,8 +173,11 @@ class Zygote:
 # The launcher: the interpreter and the framework start once for all cases.
 
 _Call = tuple[Channel, Message]
+T = TypeVar("T")
 
 _GRACE = 5.0  # seconds a zygote has to end before it is killed
+_STARTS_THREAD = "starts a thread"  # a reason of the worker
+_PATIENCE = 10.0  # seconds for threads of a library to end: offline LiteLLM asks for prices three times
 _AGENT_IMPORTS = 3  # imports for a session while files change, before it imports the agent itself
 
 
@@ -188,12 +207,11 @@ class ForkLauncher:
         self._zygotes: list[Zygote] = []
         self._current: asyncio.Task[Zygote] | None = None
         self._growing: asyncio.Task[Zygote] | None = None  # replaces the current one when it is ready
-        self._todo: list[Layer] = []
-        self._learned: list[Layer] = []
+        self._learned = Layer()
+        self._todo = Layer()  # what of it no zygote has yet
         self._scouted = False
         self._excluded: dict[str, str] = {}  # packages, and why each case imports them itself
-        self._set_by_agent: set[str] = set()  # variables that libraries read before the agent set them
-        self._has_readers = False  # whether libraries that were imported early have read variables
+        self._set_by_agent: dict[str, str | None] = {}  # variables that libraries read before the agent set them
         self._scouting: asyncio.Future[None] | None = None
         self._expected = 0  # announced cases that have not started yet
         self._waiting = 0  # launches without a process yet
@@ -203,7 +221,7 @@ class ForkLauncher:
         self._agent_number = 0
         self._unshared = ""  # why each case imports the agent itself
         self._agent_is_scouted = False
-        self._late: list[Layer] = []  # learned from the agent, for zygotes below its next import
+        self._importing = asyncio.Lock()  # held by the import of an agent: an outdated one ends before the next
         self._defined: dict[str, str] = {}  # variables of `.env` files
         self._shadowed: frozenset[str] = frozenset()
         self._names: set[str] = set()  # of modules that zygotes have imported
@@ -220,8 +238,6 @@ class ForkLauncher:
         one of these. Running sessions keep their processes. See `Launcher.renew`.
         """
         self._forget_agent()
-        for zygote in self._zygotes:
-            zygote.is_checked = False
         if self._current is None or not (
             has_changed(self._environment)
             or self._read_defined_variables() != self._defined
@@ -231,12 +247,16 @@ class ForkLauncher:
         self._start_anew()
         return True
 
-    def _start_anew(self) -> None:
-        """Forget what was imported early. Running sessions keep their processes."""
+    def _start_anew(self, *, set_by_agent: Mapping[str, str | None] | None = None) -> None:
+        """Forget what was imported early. Running sessions keep their processes.
+
+        Libraries that read one of the variables `set_by_agent` are not imported early again.
+        """
+        self._set_by_agent = {**self._set_by_agent, **set_by_agent} if set_by_agent else {}
         self._environment, self._names, self._is_shadowed = {}, set(), False
         self._generation += 1
-        self._unshared, self._late, self._has_readers = "", [], False
-        self._current, self._growing, self._todo, self._learned, self._scouted = None, None, [], [], False
+        self._unshared, self._excluded = "", {}
+        self._current, self._growing, self._todo, self._learned, self._scouted = None, None, Layer(), Layer(), False
         self._forget_agent()
 
     def _read_defined_variables(self) -> dict[str, str]:
@@ -303,7 +323,9 @@ class ForkLauncher:
         try:
             if self._current is None:
                 await asyncio.sleep(0)  # so that simultaneous launches are counted
-            zygote = await self._get_agent_zygote() if role == "session" and self._layers else None
+            is_replaying = any(message.get("models") for message in messages)  # it may never ask a model itself
+            is_shared = role == "session" and self._layers
+            zygote = await self._get_agent_zygote(waits=not is_replaying) if is_shared else None
             await self._slots.acquire()  # the import above needs no slot: others start meanwhile
             try:
                 if zygote is not None and zygote.alive:
@@ -338,7 +360,7 @@ class ForkLauncher:
                 self._end_scouting()
             raise
         if scouts:
-            child.on_imported = self._learn
+            child.on_imported = lambda message: self._learn(zygote, message)
             child.started.add_done_callback(lambda _: self._end_scouting())
         return child
 
@@ -347,6 +369,7 @@ class ForkLauncher:
         token = self._listener.token()
         child = zygote.fork(self._number, {"role": role, "token": token, **more}, shared=role == "shared")
         self._listener.expect(token, child.attach_channel)
+        child.on_conflict = lambda message: self._handle_conflict(zygote, message["conflict"])
         child.on_exit.append(lambda _: self._listener.forget(token))
         child.on_exit.append(lambda _: self._handle_child_exit())
         return child
@@ -365,48 +388,44 @@ class ForkLauncher:
             await asyncio.shield(self._scouting)
         return False
 
-    def _learn(self, message: Message) -> None:
-        """Take a report of the scout, which it sends when it is ready and at its end."""
-        self._scouted = True
-        self._learn_layers([_parse_layer(message)])
+    def _learn(self, zygote: Zygote, message: Message) -> None:
+        """Take a report of a scout below a zygote, which it sends when it is ready and at its end."""
+        if zygote.generation == self._generation:
+            self._scouted = True
+            self._learn_layer(message)
 
-    def _learn_layers(self, layers: Sequence[Layer]) -> None:
-        """Plan zygotes for imports that no zygote has yet. Each is a lasting process, and agents are edited often."""
-        for layer in layers:
-            imports = {name for known in self._learned for name in known.imports}
-            sources = {path for known in self._learned for path in known.sources}
-            new = replace(
-                layer,
-                imports=tuple([name for name in layer.imports if name not in imports]),
-                sources=tuple([path for path in layer.sources if path not in sources]),
-                environment=tuple(self._set_by_agent.union(layer.environment)),
-            )
-            if new.imports or new.sources:
-                self._learned.append(new)
-                self._todo.append(new)
+    def _learn_layer(self, message: Message) -> Layer:
+        """Plan a zygote for imports that none has yet. Each is a lasting process, and agents are edited often."""
+        layer = _parse_layer(message)
+        new = layer.without(self._learned)
+        if new.imports or new.sources:
+            self._learned |= new
+            self._todo |= new
+        return layer
 
     def _learn_late(self, zygote: Zygote, message: Message) -> None:
         """Take the late imports of a session: new sessions find them done."""
-        if not message["imports"]:
+        if not message["imports"] or zygote.generation != self._generation:
             return
-        layer = _parse_layer(message)
-        self._late.append(layer)
-        if self._agent is not None and zygote.agent == self._agent_number:
-            self._agent = asyncio.create_task(self._grow_agent(self._agent, layer.imports))
+        layer = self._learn_layer(message)
+        # Variables that are set late are not set yet in the zygote.
+        if self._agent is not None and zygote.agent == self._agent_number and not layer.environment:
+            self._agent = self._watch(self._grow_agent(self._agent, layer.imports))
 
     async def _grow_agent(self, base: asyncio.Task[Zygote | None], imports: Sequence[str]) -> Zygote | None:
         zygote = await asyncio.shield(base)
-        # The variables of the agent are set already.
         return None if zygote is None else await self._fork_zygote(zygote, Layer(imports=tuple(imports)))
 
-    async def _get_agent_zygote(self, *, even_for_one: bool = False) -> Zygote | None:
-        """Return the zygote with the current agent; None if each session has to import it. Raises AgentError."""
+    async def _get_agent_zygote(self, *, even_for_one: bool = False, waits: bool = True) -> Zygote | None:
+        """Return the zygote with the current agent; None if each session has to import it. Raises AgentError.
+
+        `waits` says whether sessions wait for a library that the agent imports at its first call.
+        """
         for _ in range(_AGENT_IMPORTS):
             if self._agent is None:
-                # One session imports the agent itself, unless the agent may set what libraries have read.
-                if self._unshared or not (self._is_for_many or even_for_one or self._has_readers):
+                if self._unshared or not (self._is_for_many or even_for_one):
                     return None
-                self._agent = asyncio.create_task(self._import_agent())
+                self._agent = self._watch(self._import_agent(waits=waits))
             agent = self._agent
             try:
                 zygote = await wait_for_start(agent, is_closed=lambda: self._closed)
@@ -420,38 +439,39 @@ class ForkLauncher:
                 self._forget_agent()
         return None
 
-    async def _import_agent(self) -> Zygote | None:
+    async def _import_agent(self, *, waits: bool) -> Zygote | None:
         """Return a zygote that has imported the agent; None if it cannot be shared. Raises AgentError."""
         number = self._agent_number
-        base = await self._get_zygote()
-        while number == self._agent_number:
-            call = await self._call_zygote(base, {"agent": True})
-            if call is None:  # it died: each session gets the same error and reports it
-                return None
-            channel, hello = call
-            if "conflict" in hello:
-                self._handle_conflict(base, hello["conflict"])
-                return None
-            if "unshared" in hello:
-                if hello["imported"] is not None:
-                    self._unshared = hello["unshared"]
-                    self._learn(hello["imported"])
-                return None
-            zygote = self._adopt(channel, hello, generation=base.generation, agent=number)
-            self._late.append(_parse_layer(hello["imported"]))
-            growing = self._start_growing() if hello["imported"]["late"] else None
-            if growing is None:
-                return zygote
-            # Each session would import a large library at its first call: once below the agent is sooner for all.
-            self._retire(zygote)
-            base = await wait_for_start(growing, is_closed=lambda: self._closed)
+        async with self._importing:
+            while number == self._agent_number:
+                base = await self._get_zygote()
+                call = await self._call_zygote(base, {"agent": True})
+                if call is None:  # it died: each session gets the same error and reports it
+                    return None
+                channel, hello = call
+                if "conflict" in hello:
+                    self._handle_conflict(base, hello["conflict"])
+                    return None
+                if "unshared" in hello:
+                    if hello["imported"] is not None:
+                        self._unshared = hello["unshared"]
+                        self._learn(base, hello["imported"])
+                    return None
+                zygote = self._adopt(channel, hello, generation=base.generation, agent=number)
+                if base.generation == self._generation:
+                    self._learn_layer(hello["imported"])
+                growing = self._start_growing() if hello["imported"]["late"] else None
+                if growing is None or not waits:
+                    return zygote
+                # Each session would import a large library at its first call: once below the agent is sooner for all.
+                self._retire(zygote)
+                await wait_for_start(growing, is_closed=lambda: self._closed)
         return None
 
-    def _handle_conflict(self, zygote: Zygote, variables: Sequence[str]) -> None:
+    def _handle_conflict(self, zygote: Zygote, variables: Mapping[str, str | None]) -> None:
         """Import libraries anew, without those that read variables which the agent sets now."""
         if zygote.generation == self._generation:
-            self._set_by_agent.update(variables)
-            self._start_anew()
+            self._start_anew(set_by_agent=variables)
 
     def _end_scouting(self) -> None:
         if self._scouting is not None:
@@ -465,13 +485,15 @@ class ForkLauncher:
     async def _get_zygote(self) -> Zygote:
         """Return the zygote to fork from now. Many sessions wait for one that has imported more."""
         while True:
+            if self._current is not None and self._read_defined_variables() != self._defined:
+                self._start_anew()
             current = self._ensure_zygote()
             growing = self._start_growing() if self._is_for_many else None
             zygote = await wait_for_start(growing or current, is_closed=lambda: self._closed)
-            if not zygote.alive:  # killed: start a new one
-                self._current = self._growing = None
-            elif zygote.is_checked or await zygote.is_current():
-                zygote.is_checked = True
+            if not zygote.alive:  # killed: start a new one, unless another session has
+                if self._current in (current, growing):
+                    self._current = self._growing = None
+            elif await zygote.is_current():
                 return zygote
             elif zygote.generation == self._generation:
                 self._start_anew()
@@ -482,10 +504,10 @@ class ForkLauncher:
             raise make_shutdown_error()
         if self._current is None or has_failed(self._current):
             self._defined, self._shadowed = self._read_defined_variables(), self._find_shadowed_names()
-            self._current, self._growing, self._todo = asyncio.create_task(self._start_root()), None, [*self._learned]
+            self._current, self._growing, self._todo = self._watch(self._start_root()), None, self._learned
             if self._target.kind == AgentKind.ADK and self._layers:
                 # A single session imports the framework as well; the session of the next run then does not.
-                self._current = asyncio.create_task(self._grow(self._current, [Layer(framework=True)]))
+                self._current = self._watch(self._grow(self._current, Layer(framework=True)))
         return self._current
 
     def _start_growing(self) -> asyncio.Task[Zygote] | None:
@@ -493,11 +515,9 @@ class ForkLauncher:
 
         Until it is ready, a single session does not wait.
         """
-        self._learn_layers(self._late)
-        self._late = []
-        base = self._growing or self._current
-        if base is not None and self._todo and self._layers and not self._is_shadowed:
-            self._growing, self._todo = asyncio.create_task(self._grow(base, self._todo)), []
+        base, todo = self._growing or self._current, self._todo
+        if base is not None and (todo.imports or todo.sources) and self._layers and not self._is_shadowed:
+            self._growing, self._todo = self._watch(self._grow(base, todo)), Layer()
             self._growing.add_done_callback(self._use_grown)
         return self._growing
 
@@ -506,16 +526,20 @@ class ForkLauncher:
             self._growing = None
             if not has_failed(grown):
                 self._current = grown
-                if self._unshared:  # what stood in the way may be imported now
-                    self._unshared, self._agent = "", None
+                self._unshared = ""  # what stood in the way may be imported now
+                self._forget_agent()
 
-    async def _grow(self, base: asyncio.Task[Zygote], layers: Sequence[Layer]) -> Zygote:
+    @staticmethod
+    def _watch(start: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that may fail when nobody waits for it any more."""
+        task = asyncio.create_task(start)
+        task.add_done_callback(retrieve_exception)
+        return task
+
+    async def _grow(self, base: asyncio.Task[Zygote], layer: Layer) -> Zygote:
         zygote = await base
-        for layer in layers:
-            if zygote.generation != self._generation or self._is_shadowed:  # no session needs it
-                break
-            zygote = await self._fork_zygote(zygote, layer)
-        return zygote
+        is_wanted = zygote.generation == self._generation and not self._is_shadowed
+        return await self._fork_zygote(zygote, layer) if is_wanted else zygote
 
     async def _fork_zygote(self, base: Zygote, layer: Layer) -> Zygote:
         """Fork a zygote with one more layer; return `base` if that fails, because children then report the problem."""
@@ -525,8 +549,9 @@ class ForkLauncher:
                 "warm": layer.framework,
                 "imports": layer.imports,
                 "sources": layer.sources,
-                "environment": layer.environment,
+                "environment": {**self._set_by_agent, **layer.environment},
                 "excluded": sorted(self._excluded),
+                "patience": 0.0 if _STARTS_THREAD in self._excluded.values() else _PATIENCE,
             }
             try:
                 call = await self._call_zygote(base, wanted)
@@ -553,7 +578,6 @@ class ForkLauncher:
         if zygote.agent is not None or zygote.generation != self._generation:
             return False
         self._names.update(hello["names"])
-        self._has_readers = self._has_readers or hello["reads"]
         self._is_shadowed = not self._shadowed.isdisjoint(hello["names"])
         if self._is_shadowed:
             self._retire(zygote)
@@ -671,6 +695,9 @@ class ForkLauncher:
             await wait_for_start(growing, is_closed=lambda: self._closed)
             await self._get_agent_zygote(even_for_one=True)
         libraries = [f"{name} is not imported early: its import {reason}" for name, reason in self._excluded.items()]
+        if self._is_shadowed:
+            names = ", ".join(sorted(self._shadowed & self._names))
+            libraries.append(f"no library is imported early: files of the agent have names that libraries use: {names}")
         return [*libraries, *([f"each case imports the agent: {self._unshared}"] if self._unshared else [])]
 
     async def close(self) -> None:
@@ -706,5 +733,5 @@ def _parse_layer(message: Message) -> Layer:
     return Layer(
         imports=(*message["imports"], *message["late"]),
         sources=tuple(message["sources"]),
-        environment=tuple(message["environment"]),
+        environment=message["environment"],
     )

@@ -107,6 +107,7 @@ class Child:
         self._listeners: dict[int, Callable[[Message], None]] = {}
         self.on_exit: list[Callable[[Exit], None]] = []
         self.on_imported: Callable[[Message], None] = lambda _: None
+        self.on_conflict: Callable[[Message], None] = lambda _: None
 
     def attach(self, number: int, listener: Callable[[Message], None]) -> None:
         """Deliver the messages of a session to `listener`."""
@@ -191,6 +192,8 @@ class Child:
         if message["type"] == "imported":
             self.on_imported(message)
             return
+        if message["type"] == "conflict":
+            self.on_conflict(message)
         self.opened = self.opened or message["type"] == "opened"
         listener = self._listeners.get(message.get("session", -1))
         if listener is not None:

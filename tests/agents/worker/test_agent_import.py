@@ -230,7 +230,7 @@ async def test_a_library_that_reads_a_variable_of_the_agent_is_imported_after_it
     host.renew()
     answers = [(await bench.talk(host, "hi")).responses[0] for _ in range(3)]
 
-    assert reasons == ["reader is not imported early: its import reads MODE, which the agent sets"]
+    assert reasons == ["reader is not imported early: its import reads MODE, which the agent or another library sets"]
     assert answers == ["b"] * 3
 
 
@@ -262,12 +262,14 @@ async def test_a_library_that_reads_env_file_variables_is_imported_once(bench: A
 
 
 @pytest.mark.parametrize("cases", [1, 3])
+@pytest.mark.parametrize("more", ["", "opened = open(__file__)\n"])  # with it each case imports the agent
+@pytest.mark.parametrize("read", ["os.environ.get('MODE', 'none')", "os.environ.setdefault('MODE', 'none')"])
 @pytest.mark.needs_fork
 async def test_a_library_imported_early_sees_a_variable_that_the_agent_sets_later(
-    bench: Any, library: Path, cases: int
+    *, bench: Any, library: Path, cases: int, more: str, read: str
 ) -> None:
-    (library / "reader.py").write_text("import os\nMODE = os.environ.get('MODE')\n")
-    code = "import reader\ndef answer(prompt): return reader.MODE or 'none'\n"
+    (library / "reader.py").write_text(f"import os\nMODE = {read}\n")
+    code = f"import reader\n{more}def answer(prompt): return reader.MODE\n"
     bench.agent(code)
     host = bench.host(mode="fork")
     await host.explain_imports()
@@ -280,6 +282,28 @@ async def test_a_library_imported_early_sees_a_variable_that_the_agent_sets_late
 
     assert before.responses == ["none"]
     assert [talk.responses for talk in after] == [["set"]] * cases
+
+
+@pytest.mark.parametrize("cases", [1, 2])
+@pytest.mark.needs_fork
+async def test_values_of_the_env_file_are_those_of_the_start_of_each_session(
+    bench: Any, library: Path, cases: int
+) -> None:
+    """A chat, or a description for the screen, renews nothing."""
+    (library / "reader.py").write_text("import os\nKEY = os.environ.get('WORKBENCH_TEST_KEY')\n")
+    env_file = bench.write(".env", "WORKBENCH_TEST_KEY=old")
+    bench.agent("import reader\ndef answer(prompt): return reader.KEY")
+    host = bench.host(mode="fork", env_file=env_file)
+    await host.explain_imports()
+    host.renew()
+    host.prepare(cases=cases)
+    before = await bench.talk(host, "hi")
+
+    bench.write(".env", "WORKBENCH_TEST_KEY=new")
+    after = [await bench.talk(host, "hi", alone=True) for _ in range(2)]
+
+    assert before.responses == ["old"]
+    assert [talk.responses for talk in after] == [["new"], ["new"]]
 
 
 @pytest.mark.needs_fork

@@ -9,6 +9,7 @@ agent itself.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
@@ -61,9 +62,10 @@ class Unsafe(Exception):
 
 
 class Conflict(Exception):
-    """The agent sets variables that libraries read when they were imported before the agent."""
+    """The agent sets variables that libraries read when they were imported before the agent. `variables` has their
+    values, None for removed ones."""
 
-    def __init__(self, variables: list[str]) -> None:
+    def __init__(self, variables: dict[str, str | None]) -> None:
         super().__init__(variables)
         self.variables = variables
 
@@ -76,11 +78,15 @@ def report_imports(adapter: Adapter, modules: set[str], variables: Mapping[str, 
     imports = _list_new_imports(modules, adapter.import_roots())
     late = [name for name in adapter.late_imports() if name not in sys.modules and name not in modules]
     modules.update(imports, late)
-    now = dict(os.environ)
-    changed = sorted(key for key in {*variables, *now} if variables.get(key) != now.get(key))
     sources = list(compiled_here)
     compiled_here.clear()
-    return {"imports": imports, "late": late, "sources": sources, "environment": changed}
+    return {"imports": imports, "late": late, "sources": sources, "environment": _find_changed_variables(variables)}
+
+
+def _find_changed_variables(before: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that this process set, changed or removed (None)."""
+    now = dict(os.environ)
+    return {key: now.get(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key)}
 
 
 def _list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
@@ -97,11 +103,18 @@ def _list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
     return names
 
 
-def preload(adapter: Adapter, names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str]) -> None:
+def preload(
+    adapter: Adapter,
+    names: Iterable[str],
+    *,
+    excluded: Iterable[str],
+    variables: Mapping[str, str | None],
+    patience: float,
+) -> None:
     """Import modules. An import that fails is left to the children. Raises Unsafe at the first unsafe package.
 
-    `keys` are environment variables that the agent sets: a module that reads one during its import would see another
-    value here. Once `begin_libraries` was called, all reads count.
+    `variables` are those that the agent sets: a module that reads one during its import would see another value here.
+    Once `begin_libraries` was called, all reads count. `patience` is the time in seconds for threads to end.
     """
     barred, files, thread_count = set(excluded), _open_files(), 1
     if not has_entered():
@@ -110,43 +123,44 @@ def preload(adapter: Adapter, names: Iterable[str], *, excluded: Iterable[str], 
         package = name.split(".", 1)[0]
         if package in barred or name in sys.modules:
             continue
-        try:
+        with contextlib.suppress(BaseException):  # the child gets the same error and reports it
             adapter.import_library(name)
-        except BaseException:  # the child gets the same error and reports it
-            continue
         with quiet:
-            if count_threads() > thread_count and has_lasting_threads():
+            if count_threads() > thread_count and has_lasting_threads(patience):
                 raise Unsafe(package, "starts a thread")
             thread_count = count_threads()
-            read = _get_recorder().select_read_by_libraries(keys)
-            if read:
-                raise Unsafe(package, f"reads {read[0]}, which the agent sets")
-            opened = _open_files() - files
-            if opened:
+            if read := _find_conflicts(variables):
+                raise Unsafe(package, f"reads {min(read)}, which the agent or another library sets")
+            if opened := _open_files() - files:
                 raise Unsafe(package, f"leaves {_name_file(opened)} open")
 
 
-def begin_libraries(adapter: Adapter, keys: Iterable[str]) -> None:
-    """Prepare for imports of libraries that the agent uses. Raises Conflict if earlier ones have read one of `keys`."""
+def begin_libraries(adapter: Adapter, variables: Mapping[str, str | None]) -> None:
+    """Prepare for imports of libraries that the agent uses. Raises Conflict if earlier ones have read one of the
+    variables that the agent sets."""
     if has_entered():
         return
-    recorder = _get_recorder()
     with quiet:
         dotenv.load(adapter.env_files())  # libraries may read its variables
-        recorder.begin_libraries()
-    _check_conflicts(recorder, keys)
+        _get_recorder().begin_libraries()
+        conflicts = _find_conflicts(variables)
+    if conflicts:
+        raise Conflict(conflicts)
 
 
-def _check_conflicts(recorder: Recorder, variables: Iterable[str]) -> None:
-    """Raise Conflict if libraries have read one of these variables, which the agent sets."""
-    read = recorder.select_read_by_libraries(variables)
+def _find_conflicts(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return those of the agent's variables that have another value here, and that libraries have read."""
+    read = _get_recorder().select_read_by_libraries(variables)
+    return {name: variables[name] for name in read if os.environ.get(name) != variables[name]}
+
+
+def check_conflicts(before: Mapping[str, str]) -> None:
+    """Raise Conflict if the agent, which was imported, has set variables that libraries had read before it."""
+    with quiet:
+        changed = _find_changed_variables(before)
+        read = _get_recorder().select_read_by_libraries(changed)
     if read:
-        raise Conflict(read)
-
-
-def have_libraries_read_variables() -> bool:
-    """Return True if libraries imported early depend on variables that the agent may set."""
-    return _get_recorder().have_libraries_read_variables
+        raise Conflict({name: changed[name] for name in read})
 
 
 def _get_recorder() -> Recorder:
@@ -199,13 +213,14 @@ _SETTLED = 2_000_000_000  # nanoseconds; an earlier change may leave times and s
 class ImportSnapshot:
     """Fingerprints of the files, folders and modules that a process has read. Its environment variables cannot change.
 
-    `env_files` count whether they existed or not.
+    `env_files` count whether they existed or not, with their fingerprints before they were loaded.
     """
 
-    def __init__(self, recorder: Recorder, *, env_files: Iterable[str]) -> None:
+    def __init__(self, recorder: Recorder, *, env_files: Mapping[str, str]) -> None:
         self._checks: list[tuple[str, str, Callable[[str], str]]] = []
         self._looks: dict[int, tuple[Any, int]] = {}
         sources = {os.path.abspath(path): source for path, source in instrument.list_sources()}
+        written = recorder.written_files  # such as a settings file that a library keeps
         for kind, key, fingerprint in recorder.get_current_rows():
             if kind == "rest":
                 self._checks.append((key, digest(sources.get(key, b"")), of_file))
@@ -214,9 +229,9 @@ class ImportSnapshot:
                 self._checks.append((folder, fingerprint, _make_import_check(names.split(","))))
             elif kind == "folder":
                 self._checks.append((key, fingerprint, _fingerprint_folder))
-            elif kind in _COMPUTED:
+            elif kind in _COMPUTED and key not in written:
                 self._checks.append((key, fingerprint, _COMPUTED[kind]))
-        self._checks += [(path, of_file(path), of_file) for path in env_files]
+        self._checks += [(path, fingerprint, of_file) for path, fingerprint in env_files.items()]
 
     def is_current(self) -> bool:
         """Return True if everything is as it was recorded."""
@@ -267,7 +282,7 @@ def _look(path: str) -> Any:
 
 # The import of the agent.
 
-_PATIENCE, _PAUSE = 10.0, 0.01  # seconds for threads of a library: offline LiteLLM asks for prices three times
+_PAUSE = 0.01  # seconds
 _TRIES = 10
 _TAIL = 16_384  # bytes of output kept for each stream
 _HARMLESS = ("/dev/null", "/dev/urandom", "/dev/random")
@@ -306,11 +321,14 @@ _active: AgentImport | None = None
 _snapshot: ImportSnapshot | None = None
 
 
-def take_snapshot(*, env_files: Iterable[str] = ()) -> None:
+_env_files: dict[str, str] = {}
+
+
+def take_snapshot() -> None:
     """Remember what the imports of this process have read."""
     global _snapshot  # noqa: PLW0603 - there is one process
     with quiet:
-        _snapshot = ImportSnapshot(_get_recorder(), env_files=env_files)
+        _snapshot = ImportSnapshot(_get_recorder(), env_files=_env_files)
 
 
 def are_imports_current() -> bool:
@@ -334,6 +352,7 @@ def import_agent(adapter: Adapter) -> dict[str, Any]:
         from . import tool_interception  # noqa: F401 - while names still mean the standard library's modules
 
         env_files = adapter.env_files()
+        _env_files.update({path: of_file(path) for path in env_files})
         modules, variables, files = set(sys.modules), dotenv.effective(env_files, os.environ), _open_files()
         recorder = _get_recorder()
         written = recorder.written_files  # such as bytecode of new libraries
@@ -346,14 +365,14 @@ def import_agent(adapter: Adapter) -> dict[str, Any]:
             failure = faults.describe_failure(error, loading=True)
     with quiet:
         learned = report_imports(adapter, modules, variables)
-        _check_conflicts(recorder, learned["environment"])
+        check_conflicts(variables)
         reason = _explain_unshared(files, recorder.written_files - written)
         if reason is None and failure is not None and failure["kind"] == "infrastructure":
             raise Unshared(failure["message"])
         if reason is not None:
             raise Unshared(reason, learned=learned)
         _active = AgentImport(failure, output.tails)
-        take_snapshot(env_files=env_files)
+        take_snapshot()
     return learned
 
 
@@ -383,10 +402,10 @@ def _explain_unshared(files_before: set[str], written: set[str]) -> str | None:
     return None
 
 
-def has_lasting_threads() -> bool:
-    """Return True if a fork loses threads. Threads that end soon are waited for, such as one that repeats a
-    download."""
-    deadline = time.monotonic() + _PATIENCE
+def has_lasting_threads(patience: float) -> bool:
+    """Return True if a fork loses threads. Threads that end within `patience` seconds are waited for, such as one that
+    repeats a download."""
+    deadline = time.monotonic() + patience
     while count_threads() > 1 and _count_python_threads() > 1 and time.monotonic() < deadline:
         time.sleep(_PAUSE)
     return count_threads() > 1 and not _has_threads_ended_by_fork()

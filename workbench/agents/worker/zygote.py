@@ -65,6 +65,8 @@ class _SessionProcess:
         self._reporter = DependencyReporter()
         self._receive = wire.receive
         self._limit = SpanLimit()
+        self._unsent: list[bytes] = []
+        """Reported imports that an earlier `_stop` could not send."""
 
     def serve(self) -> None:
         request = self._wire.receive()
@@ -80,18 +82,20 @@ class _SessionProcess:
         tools = self._open_questions(request)
         with quiet:
             self._modules = set(sys.modules) if self._scout else set()
-            self._variables = dotenv.effective(self._adapter.env_files(), os.environ) if self._scout else {}
+            self._variables = dotenv.effective(self._adapter.env_files(), os.environ)
         imported = agent_import.get_agent_import()
         if imported is not None and imported.failure is not None:
             self._report_failure(imported.failure, turn=None)
             return False
         try:
             if imported is None:
-                enter(self._adapter)
-                self._adapter.load()
+                self._import_agent()
             if request.get("models"):
                 self._adapter.intercept_models()
             self._session = self._settle(self._adapter.open(request, self._emit_span, tools))
+        except Conflict as conflict:  # another process will do it
+            self._wire.send({"type": "conflict", "session": self._id, "conflict": conflict.variables})
+            return False
         except BaseException as error:  # including sys.exit
             self._fail(error, loading=True)
             return False
@@ -99,6 +103,14 @@ class _SessionProcess:
         self._report_dependencies()
         self._wire.send({"type": "opened", "session": self._id})
         return True
+
+    def _import_agent(self) -> None:
+        """Import the agent. Raises Conflict, also if the import fails: a library may have read a wrong value."""
+        try:
+            enter(self._adapter)
+            self._adapter.load()
+        finally:
+            agent_import.check_conflicts(self._variables)
 
     def _open_questions(self, request: dict[str, Any]) -> Tools | None:
         """Intercept tools and model calls, if the engine decides about them."""
@@ -146,7 +158,8 @@ class _SessionProcess:
         """
         if quiet.depth:
             return
-        lines = [*self._encode_imports(), *self._reporter.encode_messages(self._id, complete=True)]
+        self._unsent += self._encode_imports()
+        lines = [*self._unsent, *self._reporter.encode_messages(self._id, complete=True)]
         if self._wire.try_send(lines):
             os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -239,7 +252,7 @@ def _run_warm(adapter: Any, address: list[Any], start: dict[str, Any]) -> None:
             greeting["imported"] = agent_import.import_agent(adapter)
         else:
             _prepare(adapter, start)
-            greeting |= {"names": loading.list_imported_names(), "reads": agent_import.have_libraries_read_variables()}
+            greeting["names"] = loading.list_imported_names()
     except Unsafe as unsafe:
         wire.send({**greeting, "unsafe": unsafe.package, "reason": unsafe.reason})
     except Conflict as conflict:
@@ -264,10 +277,11 @@ def _serve(adapter: Any, wire: Wire, address: list[Any], greeting: dict[str, Any
 def _prepare(adapter: Any, start: dict[str, Any]) -> None:
     excluded = set(start["excluded"])
     if start["warm"]:
-        preload(adapter, adapter.preload, excluded=excluded, keys=())
+        preload(adapter, adapter.preload, excluded=excluded, variables={}, patience=start["patience"])
     if start["imports"]:
-        begin_libraries(adapter, start["environment"])
-        preload(adapter, start["imports"], excluded=excluded, keys=start["environment"])
+        variables = start["environment"]
+        begin_libraries(adapter, variables)
+        preload(adapter, start["imports"], excluded=excluded, variables=variables, patience=start["patience"])
         agent_import.take_snapshot()
     compile_early(start["sources"])
     if start["warm"] and adapter.preload and not {name.split(".", 1)[0] for name in adapter.preload} & excluded:
@@ -279,7 +293,7 @@ def _run_warmup(adapter: Any) -> None:
         adapter.run_warmup()
     except Exception:  # children get the same error and report it
         return
-    if has_lasting_threads():
+    if has_lasting_threads(patience=0.0):
         raise Unsafe(adapter.preload[0].split(".", 1)[0], "starts a thread")
 
 

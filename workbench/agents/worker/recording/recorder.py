@@ -284,20 +284,14 @@ class Recorder:
         """Ignore a variable from now on, because this process set it."""
         self._own_variables.add(name)
         self.known_variables.add(name)
-        if self._read_by_libraries is not None and self._kind_of_variable == "early_variable":
-            self._read_by_libraries.discard(name)
 
     def begin_libraries(self) -> None:
         """Note which variables are read from now on: the libraries of the agent are imported before it."""
         self._read_by_libraries = self._read_by_libraries or set()
         self.known_variables.intersection_update(self._own_variables)
 
-    @property
-    def have_libraries_read_variables(self) -> bool:
-        return bool(self._read_by_libraries)
-
     def select_read_by_libraries(self, names: Iterable[str]) -> list[str]:
-        """Return those of the variables that libraries have read since `begin_libraries`, and did not set."""
+        """Return those of the variables that libraries have read since `begin_libraries`."""
         read = self._read_by_libraries or set()
         return sorted(
             name
