@@ -689,7 +689,7 @@ class ForkLauncher:
 
     async def explain_imports(self) -> list[str]:
         """See `AgentHost.explain_imports`."""
-        await self._get_agent_zygote(even_for_one=True)
+        await self._get_agent_zygote(even_for_one=True, waits=False)
         growing = self._start_growing()
         if growing is not None:
             await wait_for_start(growing, is_closed=lambda: self._closed)

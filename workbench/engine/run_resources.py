@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.agents.agent_host import (
+    AgentError,
     AgentHost,
     CustomScoreAnswer,
     CustomScoreRequest,
@@ -192,6 +194,7 @@ class CacheWarnings:
 
 # The agent hosts of a workspace, started on first use and kept warm between runs.
 
+_MOST_WARM = 4  # agents that are imported before they have to run: each keeps its libraries in memory
 _ROUNDS_TO_START = 3  # of the event loop: begin, listen for workers, start the process
 
 
@@ -204,6 +207,7 @@ class Hosts:
         self.libraries = InstalledLibraries()
         self._hosts: dict[tuple[Target, Isolation, int, bool], AgentHost] = {}
         self._cluster: RayCluster | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     def get_plan_host(self, target: Target, plan: Plan) -> AgentHost:
         """Return the host of a target within the limits of a plan."""
@@ -253,7 +257,24 @@ class Hosts:
             if count:
                 host.prepare(cases=count)
 
+    def warm(self, plan: Plan) -> None:
+        """Begin to import the agents of a plan, one after the other, so that its runs start at once."""
+        targets = {id(planned.target): planned.target for _, planned in plan.jobs if planned.needs_agent}
+        if self._warming is not None:
+            self._warming.cancel()
+        self._warming = asyncio.create_task(self._warm([self.get_plan_host(each, plan) for each in targets.values()]))
+
+    async def _warm(self, hosts: Sequence[AgentHost]) -> None:
+        for host in hosts:
+            host.renew()
+            host.prepare(cases=0)
+        for host in hosts[:_MOST_WARM]:
+            with contextlib.suppress(AgentError):  # a run of its cases says why
+                await host.explain_imports()
+
     async def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
         hosts, self._hosts = list(self._hosts.values()), {}
         await asyncio.gather(*(host.close() for host in hosts))
         cluster, self._cluster = self._cluster, None

@@ -389,9 +389,9 @@ class Workspace:
         return run
 
     def prepare_agents(self, plan: Plan) -> None:
-        """Start the processes of a plan in advance, so that its runs start at once."""
+        """Import the agents of a plan in advance, so that its runs start at once. Returns before that is done."""
         self._resources.thread.call(self._resources.prepare_text, plan)
-        self._resources.thread.call(self._resources.hosts.prepare, plan)
+        self._resources.thread.call(self._resources.hosts.warm, plan)
 
     def chat(self, target: str, *, session_input: SessionInput | None = None, branch: ChatBranch | None = None) -> Chat:
         """Open a manual chat with the agent of a target, which may begin with a branch. Raises ChatError."""

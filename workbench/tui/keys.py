@@ -226,6 +226,7 @@ _PLACES = (
                 "edit the value of the row as JSON: all arguments of a call, a turn, a state"),
         _key("editor_rename", "m", "rename", "rename", "rename an argument or key"),
         _key("editor_external", "ctrl+e", "edit_external", "$EDITOR", "edit the row in $EDITOR"),
+        _key("editor_accept_case", "A", "accept_case", "accept case", "accept all that the agent did in its last run"),
         _key("editor_next_turn", "}", "step_turn(1)", "next turn"),
         _key("editor_previous_turn", "{", "step_turn(-1)", "previous turn"),
     )),
@@ -417,7 +418,8 @@ _PLACES = (
         _footer("typing_form", "ctrl+t", "next_form", "type", "another type of value"),
         _footer("typing_original", "ctrl+o", "original", "original"),
         _footer("typing_external", "ctrl+e", "external", "$EDITOR"),
-        _key("typing_save", "ctrl+s", "apply_and_save", "apply and save the set"),
+        _key("typing_save", "ctrl+s", "apply_and('save')", "apply and save the set"),
+        _key("typing_run", "f9", "apply_and('run_selected')", "apply and run the case"),
         _footer("typing_leave", "escape", "leave", "leave", "back to the rows; the typed text is kept as a draft"),
     )),
     _place("whole", "In the whole text", is_modal=True, actions=(

@@ -412,7 +412,7 @@ class WatchSession:
                 )
             )
             watcher.on_mode_changed = self._report_mode
-            await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
+            await self._prepare_agents()
             await self._process(None)
             self._run_task(self._watch_days())
             self._run_task(self._watch_history())
@@ -481,6 +481,11 @@ class WatchSession:
         if await self._off_loop(lambda: self._planner.is_affected(change)):
             await self._update_plan(change.paths)
         await self._process(change)
+        if any(path.name.startswith(".env") for path in change.paths):  # libraries are imported anew
+            await self._prepare_agents()
+
+    async def _prepare_agents(self) -> None:
+        await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
 
     async def _update_plan(self, saved: Collection[Path] = ()) -> None:
         plan, problems = await self._off_loop(lambda: self._planner.plan(saved))

@@ -192,7 +192,7 @@
     width: 6,
     isNumber: true,
     value: (item) => item.agent_seconds || null,
-    show: (item) => (item.agent_seconds ? seconds(item.agent_seconds) : "-"),
+    show: (item) => (item.agent_seconds ? short(item.agent_seconds) : "-"),
   };
   const widthOf = (all) => all.reduce((sum, column) => sum + (column.width || LEAST), 0);
   const metricWidth = 7.5;
@@ -211,10 +211,12 @@
   }
   columns.push(time);
 
+  const TIMES = new Set(["latency", "invocation_duration_v1"]);
+
   function scoreCell(metric) {
     if (!metric) return "";
     if (metric.score === null) return words(metric.status);
-    const shown = score(metric.score, metric.threshold);
+    const shown = TIMES.has(metric.name) ? short(metric.score) : score(metric.score, metric.threshold);
     return metric.status === "FAILED" ? make("span", { class: "missed" }, `✗ ${shown}`) : shown;
   }
 
@@ -320,7 +322,7 @@
   /* Draw the rows that are visible, and a few more; two empty rows have the height of the others. */
   function draw() {
     const first = Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - 10);
-    const last = Math.min(shown.length, first + Math.ceil((scroller.clientHeight || 600) / HEIGHT) + 20);
+    const last = Math.min(shown.length, first + Math.ceil(Math.max(scroller.clientHeight, innerHeight) / HEIGHT) + 20);
     const hadFocus = body.contains(document.activeElement);
     body.replaceChildren(
       space(first),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import TypeVar
 
 from textual import on, work
@@ -19,6 +21,7 @@ from textual.widgets import Static
 
 from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey
+from workbench.model.target import AgentDescription
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import (
     EditRefused,
@@ -213,6 +216,7 @@ class OutlinePane(Pane):
         self._failure = ""
         self._was_lost = False
         self._types_in_row = False
+        self._descriptions: dict[str, Future[AgentDescription]] = {}  # by target
 
     def compose(self) -> ComposeResult:
         yield Static(id="case-problem")
@@ -278,7 +282,7 @@ class OutlinePane(Pane):
             return False
         row = self.editor.row
         if row is None or row.kind is OutlineKind.GHOST:
-            return action in ("add", "step_turn")
+            return action in ("add", "step_turn", "accept_case")
         return action != "rename" or row.is_key
 
     def offers(self, action: str) -> bool:
@@ -606,6 +610,8 @@ class CasePane(OutlinePane):
             return
         if slot.input is Input.CALL:
             self._find_known_calls()
+        elif self._edited is not None and self._edited.case is not None and self._edited.case.target:
+            self._describe_early(self._edited.case.target)
         self._types_in_row = slot.input is not Input.JSON
         self._show_typing()
         self.query_one(EditorBox).focus_text()
@@ -621,16 +627,30 @@ class CasePane(OutlinePane):
         own = dict.fromkeys([edited.eval_set, *(each.relative for each in sets if target and each.target == target)])
         others = [each.relative for each in sets if each.relative not in own]
         known = await backend.call(lambda workspace: find_known_calls(workspace, target, list(own), others))
+        foreign, known.others = known.others, None  # they come after the tools of the case's own agent
         self._complete_by(known)
-        if not target:
-            return
-        try:
-            described = await backend.call(lambda workspace: workspace.start_describing(target))
-            agents = (await asyncio.wrap_future(described)).agents
-        except (PlanError, StoreError):
-            return  # a run of the case says why
-        known.add_data([tool for agent in agents for tool in agent.tools])
+        if target:
+            if not known.tools:
+                say(self, f"reading the tools of {target} …")
+            with contextlib.suppress(PlanError, StoreError):  # a run of the case says why
+                described = await asyncio.wrap_future(await self._describe(target))
+                known.add_data([tool for agent in described.agents for tool in agent.tools])
+        known.others = foreign
         self._complete_by(known)
+
+    async def _describe(self, target: str) -> Future[AgentDescription]:
+        """Begin to describe an agent, unless that is under way."""
+        known = self._descriptions.get(target)
+        if known is None or known.done():
+            known = await self.context.backend.call(lambda workspace: workspace.start_describing(target))
+            self._descriptions[target] = known
+        return known
+
+    @work(group="describe", description="describe")
+    async def _describe_early(self, target: str) -> None:
+        """Import an agent while the user types a prompt: its tools complete the calls that follow."""
+        with contextlib.suppress(PlanError, StoreError):
+            await self._describe(target)
 
     def _complete_by(self, known: KnownCalls) -> None:
         if self.editor.typing is not None:
@@ -678,9 +698,12 @@ class CasePane(OutlinePane):
                 say(self, f"{loss}; the text that you typed in it is kept as a draft (~)", severity="warning")
             self.post_message(DocumentsChanged(frozenset([opened.edited.eval_set])))
 
+    async def action_accept_case(self) -> None:
+        await self.run_action("screen.accept_case")
+
     @on(TypedText.ApplyWanted)
     def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
-        self._apply(then_save=message.then_save)
+        self._apply(then=message.then)
 
     def _judge(self, draft: Draft) -> None:
         """Show errors of the typed text: its own at once, those in the case when the user pauses."""
@@ -706,7 +729,7 @@ class CasePane(OutlinePane):
     # Editing.
 
     @work(group="edit", description="apply")
-    async def _apply(self, *, then_save: bool) -> None:
+    async def _apply(self, *, then: str) -> None:
         draft = self.editor.typing
         if draft is None or self._describe_loss():
             return
@@ -732,8 +755,8 @@ class CasePane(OutlinePane):
         if self.editor.typing == draft:
             self.editor.stop_typing()
         self._show_editor()
-        if then_save:
-            await self.run_action("screen.save")
+        if then:
+            await self.run_action(f"screen.{then}")
 
     @work(group="ask", description="edit outside")
     async def _edit_outside(self, draft: Draft) -> None:

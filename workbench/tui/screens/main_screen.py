@@ -458,6 +458,12 @@ class MainScreen(ScreenActions):
         else:
             await self.action_open_tab("diff")
 
+    async def action_accept_case(self) -> None:
+        """Open the diff, and ask whether all differences of the case are accepted."""
+        if not self.is_refused("accept"):
+            await self.action_open_tab("diff")
+            self.query_one(DiffPane).action_accept_case()
+
     def action_branch(self) -> None:
         """Branch from the selected case, by default after the turn at the cursor."""
         if self.state.selected_case is None:

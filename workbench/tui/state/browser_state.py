@@ -131,12 +131,12 @@ class Browser:
 
     @property
     def set_of_new_case(self) -> tuple[str, str] | None:
-        """The target and the set that get a new case: those of the selected row; of an agent its only set."""
+        """The target and the set that get a new case: those of the selected row; of an agent its first set."""
         row = self.selected_row
         if row is None or row.eval_set:
             return None if row is None else (row.target, row.eval_set)
         sets = [each for each in self.list_sets(row.target) if each.history_run is None and not each.is_dataset]
-        return sets[0].key if len(sets) == 1 else None
+        return sets[0].key if sets else None
 
     def find_selected_cases(self, selections: Iterable[Selection]) -> list[CaseKey]:
         """Find the listed cases of these selections."""

@@ -362,9 +362,9 @@ class TypedText(TextField):
 
     @dataclass
     class ApplyWanted(Message):
-        """The user applies the value and, with `then_save`, saves the set."""
+        """The user applies the value. `then` is an action of the screen that follows, such as `save`."""
 
-        then_save: bool = False
+        then: str = ""
 
     @dataclass
     class Commanded(Message):
@@ -455,8 +455,8 @@ class TypedText(TextField):
     def action_new_line(self) -> None:
         self.replace("\n", *self.selection, maintain_selection_offset=False)
 
-    def action_apply_and_save(self) -> None:
-        self.post_message(self.ApplyWanted(then_save=True))
+    def action_apply_and(self, then: str) -> None:
+        self.post_message(self.ApplyWanted(then=then))
 
     def action_next_form(self) -> None:
         self.post_message(self.Commanded("form"))
