@@ -411,7 +411,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
 
     Exit status: 0 no error, warnings are possible; 2 an error.
     """
-    from workbench.engine.set_files import validate_files
+    from workbench.engine.set_files import describe_judging, validate_files
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
@@ -426,6 +426,8 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     found = (
         f"{pluralise(errors, 'error')}, {pluralise(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
     )
+    for line in describe_judging(files):
+        message(line, prefix="")
     message(f"{pluralise(len(files), 'file')}: {found}")
     return WRONG if errors else 0
 

@@ -55,6 +55,7 @@ from workbench.report.run_report import (
     missing_samples_lines,
     name_repeat,
     quarantine_lines,
+    set_heading,
     status_text,
 )
 from workbench.report.text_report import explain as explain_result
@@ -80,7 +81,8 @@ from workbench.watch.watch_events import (
 )
 
 if TYPE_CHECKING:
-    from workbench.engine.plan import Selection
+    from workbench.engine.plan import Plan, Selection
+    from workbench.engine.plan_cost import PlanCost
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import Quarantine
     from workbench.model.identity import Dependency
@@ -172,7 +174,7 @@ def watch(
         printer: WatchPrinter = WatchTextPrinter(plain=plain, verbose=verbose, reported=reported)
         if report_format == "jsonl":
             printer = WatchJsonPrinter(workspace.root, open_history=workspace.history)
-        _listen(session, printer, refuse_nothing=refuse_nothing)
+        _listen(session, printer, workspace, refuse_nothing=refuse_nothing)
     return INTERRUPTED if has_reader() else READER_GONE
 
 
@@ -180,7 +182,9 @@ async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.to_thread(function)
 
 
-def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Callable[[], None]) -> None:
+def _listen(
+    session: WatchSession, printer: WatchPrinter, workspace: Workspace, *, refuse_nothing: Callable[[], None]
+) -> None:
     """Print events until Ctrl-C or SIGTERM, or until the reader of the output is gone.
 
     `refuse_nothing` is called if there is no case at the start, and may raise.
@@ -190,6 +194,8 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
         async for event in session.events():
             if isinstance(event, WatchStarted) and not event.total:
                 refuse_nothing()
+            elif isinstance(event, WatchStarted):
+                printer.show_plan(session.plan, await _in_thread(lambda: workspace.estimate(session.plan)))
             printer.show(event)
 
     async def until_stopped() -> None:
@@ -276,6 +282,9 @@ class WatchPrinter(ABC):
         if not isinstance(event, AllKnown) or event.summary.models or _drop_spending(event) != self._last:
             self._print(event)
         self._last = _drop_spending(event) if isinstance(event, AllKnown) else None
+
+    def show_plan(self, plan: Plan, cost: PlanCost) -> None:  # noqa: B027 - a stream of events has no line for it
+        """Show which criteria judge each set, and what the models may cost."""
 
     @abstractmethod
     def _print(self, event: WatchEvent | QuotaWait) -> None: ...
@@ -431,6 +440,17 @@ class WatchTextPrinter(WatchPrinter):
         super().__init__()
         self._style = stdout_style(plain=plain, verbose=verbose)
         self._reported = set(reported)
+
+    def show_plan(self, plan: Plan, cost: PlanCost) -> None:
+        from workbench.cli.run_commands import format_cost
+
+        first_cases = {(case.key.target, case.key.eval_set): case for case in reversed(plan.cases)}
+        headings = [set_heading(*place, case.config) for place, case in sorted(first_cases.items())]
+        write_lines([self._style.paint(one_line(heading), "2") for heading in headings])
+        if cost.judges or cost.users:
+            message("if all cases run:", prefix="")
+            for line in format_cost(cost):
+                message(f"  {line}", prefix="")
 
     def _print(self, event: WatchEvent | QuotaWait) -> None:
         if isinstance(event, QuotaWait):

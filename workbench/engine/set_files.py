@@ -13,7 +13,7 @@ from workbench.engine.plan import complete_config, find_config_problems, find_us
 from workbench.metrics.registry import check_inputs, prepare
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.evalsets.adk_rules import FileProblem
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.config_files import parse_config, read_json
@@ -350,6 +350,17 @@ def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[FileP
                 judges = real_path(path) in judging
                 problems += config_problems(path, _load_settings(path), judges_eval_set=judges)
     return problems
+
+
+def describe_judging(paths: Sequence[Path]) -> list[str]:
+    """Return a line for each eval set among files: which criteria judge it."""
+    files = {real_path(file) for file in list_files(paths)}
+    entries = (each for each in _find_entries(sorted(files)) if real_path(each.path) in files)
+    return [
+        f"{each.relative}: {'default criteria' if each.config is None else f'criteria {shown_path(each.config)}'}"
+        for each in entries
+        if each.relative.endswith(EVAL_SET_SUFFIXES)
+    ]
 
 
 def config_problems(path: Path, settings: Settings, *, judges_eval_set: bool) -> Iterator[FileProblem]:

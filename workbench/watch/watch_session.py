@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from workbench.agents.installed_libraries import InstalledLibraries, parse_packages
 from workbench.agents.worker.recording.fingerprints import LIBRARIES
-from workbench.engine.plan import PlannedCase, RunOptions, Selection
+from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
@@ -336,6 +336,11 @@ class WatchSession:
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
             self._turns.close()
 
+    @property
+    def plan(self) -> Plan:
+        """All that the watch may run, from the event `WatchStarted` on."""
+        return self._planner.make_run_plan("")
+
     def pause(self) -> None:
         """Start no runs until `resume`. Active runs continue, and decisions are still reported."""
         self._is_paused = True
@@ -485,7 +490,7 @@ class WatchSession:
             await self._prepare_agents()
 
     async def _prepare_agents(self) -> None:
-        await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
+        await self._off_loop(lambda: self._workspace.prepare_agents(self.plan))
 
     async def _update_plan(self, saved: Collection[Path] = ()) -> None:
         plan, problems = await self._off_loop(lambda: self._planner.plan(saved))

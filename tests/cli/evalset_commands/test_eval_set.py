@@ -170,6 +170,7 @@ def test_validate_reports_problems_with_their_place(
     assert "home/bad.evalset.json" in bad.out
     assert "twin" in bad.out
     assert (good.status, good.out) == (0, "")
+    assert "home/light.evalset.json: criteria home/test_config.json\n" in good.error
 
 
 def test_validate_reports_comments_and_fix_removes_them(workbench: CommandLine) -> None:

@@ -114,9 +114,10 @@ def describe_failure(error: BaseException, *, loading: bool = False, raised_by: 
     """Build the `failed` message for an exception of the agent, or of `raised_by`. `loading`: raised during import."""
     if isinstance(error, LoadError):
         cause = error.__cause__
-        return {"kind": "setup", "message": str(error), "traceback": _format_traceback(cause) if cause else None}
+        traceback = _format_traceback(cause) if cause else None
+        return {"kind": "setup", "message": cut_addresses(str(error)), "traceback": traceback}
     if isinstance(error, AgentFault):
-        return {"kind": error.kind, "message": str(error), "traceback": None}
+        return {"kind": error.kind, "message": cut_addresses(str(error)), "traceback": None}
     if isinstance(error, SystemExit):
         when = " while it was imported" if loading else ""
         message = (
@@ -157,8 +158,13 @@ def _find_place(error: BaseException) -> str:
     return place
 
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
+_OBJECT = re.compile(r" at 0x[0-9a-fA-F]+>")
 """The address of an object in its text, which differs in each run."""
+
+
+def cut_addresses(text: str) -> str:
+    """Cut the addresses from objects as Python writes them: `<Thing object at 0x7f…>` differs in each process."""
+    return _OBJECT.sub(">", text)
 
 
 def summarize(error: BaseException) -> str:
@@ -167,7 +173,7 @@ def summarize(error: BaseException) -> str:
         text = str(error).strip()
     except Exception:  # the agent's own __str__
         text = "(its text is not available)"
-    text = _ADDRESS.sub(">", text)
+    text = cut_addresses(text)
     if isinstance(error, ImportError) and "relative import" in text:
         text += _explain_relative_import(error)
     elif isinstance(error, ModuleNotFoundError) and error.name and not _is_of_project(error.name):
@@ -220,8 +226,9 @@ def _explain_relative_import(error: ImportError) -> str:
     for _ in module.split("."):
         root = os.path.dirname(root)
     return (
-        f": {module} is imported from {root}, and its import leads above that folder. Import from the folder instead "
-        "(without leading dots), or set `path` of the target to the folder above"
+        f": {module} is imported from {root}, and its import leads above that folder. Import from that folder instead, "
+        "without leading dots. Or make it a package: an `__init__.py` in it, and as `path` of the target the folder "
+        f"above it; the `target` of a function then begins with `{os.path.basename(root)}.`"
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from contextvars import ContextVar
 
+from .faults import cut_addresses
+
 _LOGGERS = ("google_adk", "google_genai", "langchain", "langchain_core", "langgraph", "mcp", "LiteLLM")
 _OF_TOOLSETS = "google_adk.google.adk.agents.llm_agent"
 _MOST = 5  # errors of a turn
@@ -50,6 +52,7 @@ class _Handler(logging.Handler):
             message = f"{message}: {type(error).__name__}: {error}"
         elif error is not None and not str(error):
             message = f"{message}{type(error).__name__}"
+        message = cut_addresses(message)
         is_lost = record.name == _OF_TOOLSETS and "toolset" in message
         texts = found.lost_toolsets if is_lost else found.others
         if len(texts) < _MOST and message not in texts:
