@@ -103,6 +103,32 @@ async def test_a_run_of_real_agents_is_shown_and_restored_at_the_next_start(
         await wait_for_text(pilot, "✗ FAILED · bad", "+ pong [/b]", "stored 20")
 
 
+@pytest.mark.parametrize("run", [("enter", "r"), ("f9",)])  # f9 also applies the text that is typed
+async def test_a_case_is_written_run_and_accepted_by_three_keys_after_its_prompt(
+    project: Path, open_screen: Callable[..., Any], run: tuple[str, ...]
+) -> None:
+    app, wait_for_text = open_screen(project)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await wait_for_text(pilot, "○ raises")
+        await pilot.press("N")
+        await wait_for_text(pilot, "Id of the new case")
+        await pilot.press(*"fresh", "enter")
+        await wait_for_text(pilot, "⏎ apply")
+        await pilot.press(*"Hello", *run)
+        await wait_for_text(pilot, "finished", "1/1")
+
+        await pilot.press("A")
+        await wait_for_text(pilot, "Accept 2 differences of fresh")
+        await pilot.press("y")
+        await wait_for_text(pilot, "✓ PASSED · fresh")
+
+    saved = json.loads((project / "pings.evalset.json").read_text(encoding="utf-8"))
+    (turn,) = next(case for case in saved["eval_cases"] if case["eval_id"].startswith("fresh"))["conversation"]
+    assert turn["user_content"]["parts"] == [{"text": "Hello"}]
+    assert turn["final_response"]["parts"] == [{"text": "pong [/b]"}]
+    assert turn["intermediate_data"]["tool_uses"] == [{"name": "ping", "args": {"n": 1}}]
+
+
 async def test_cancelling_stops_a_hanging_agent(project: Path, open_screen: Callable[..., Any]) -> None:
     write_set(project, _case("hangs", "wait"))
     app, wait_for_text = open_screen(project)

@@ -32,8 +32,7 @@ async def test_a_new_case_is_saved_and_selected_and_can_be_undone(project: Path,
         await wait_until_true(screen, lambda: "fresh" not in list_case_ids(screen))
 
 
-async def test_a_new_case_of_an_agent_goes_to_its_only_set(project: Path, open_app: Any) -> None:
-    (project / "other.evalset.json").unlink()
+async def test_a_new_case_of_an_agent_goes_to_its_first_set(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("N new case")
         assert screen.state.browser.selected_row.eval_set == ""
