@@ -40,6 +40,9 @@ def complete(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Any:
         (("run", "home", "--case", "o"), ["on", "off"]),
         (("shrink", f"{SET}:of"), [f"{SET}:off"]),
         (("shrink", SET, "--criterion", "final_response"), ["final_response_match_v2"]),
+        (("score", "rows.jsonl", "--metrics", "bleu,final_response"), ["bleu,final_response_match_v2"]),
+        (("run", "--target", "ho"), ["home"]),
+        (("score", "ro"), ["file"]),
         (("report", "la"), ["file"]),  # there is no run yet
     ],
 )

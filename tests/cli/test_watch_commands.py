@@ -382,7 +382,7 @@ def test_the_output_file_of_the_watch_is_not_a_change_of_the_project(folder: Fol
     assert after == before
     lines = after.splitlines()[0 if "jsonl" in redirection else 1 :]
     assert len(lines) == 4  # the start of the watch, two verdicts, the summary
-    assert after.startswith("{") or after.startswith("sample · set.evalset.json · criteria test_config.json\n")
+    assert after.startswith(("{", "sample · set.evalset.json · criteria test_config.json\n"))
 
 
 def test_a_log_file_in_the_project_is_ignored(folder: Folder, watches: list[Watch]) -> None:

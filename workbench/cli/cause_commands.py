@@ -28,6 +28,7 @@ from workbench.cli.shared_options import (
     config_option,
     format_option,
     models_option,
+    target_option,
 )
 from workbench.model.text import one_line, pluralise, redact
 
@@ -72,7 +73,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
     is_flag=True,
     help="Take the case, its criteria and the settings from each commit. Default: those of the working tree.",
 )
-@click.option("--target", metavar="NAME", help="The target that runs the case, if several could.")
+@target_option
 @format_option
 def bisect(
     *,
@@ -161,7 +162,7 @@ _GONE = 1
 @click.command()
 @click.argument("case", metavar="SET[:CASE]", shell_complete=complete_what)
 @case_option
-@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@target_option
 @config_option
 @click.option(
     "--criterion",
@@ -456,7 +457,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
 @click.command()
 @click.argument("case", metavar="SET[:CASE]", shell_complete=complete_what)
 @case_option
-@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@target_option
 @config_option
 @click.option("--line", "by_line", is_flag=True, help="Leave out single lines instead of paragraphs.")
 @click.option("--budget", type=WholeNumber(min=2), default=60, show_default=True, help="Maximum executions.")

@@ -54,9 +54,21 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def complete_metric(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Complete the name of a metric, also after others and a comma."""
     from workbench.metrics.registry import known_metrics
 
-    return _select(known_metrics(), incomplete)
+    before, comma, _ = incomplete.rpartition(",")
+    return _select((f"{before}{comma}{name}" for name in known_metrics()), incomplete)
+
+
+def complete_target(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    project = _find_project()
+    return _select(() if project is None else project.targets, incomplete)
+
+
+def complete_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Complete a file of an argument that may also be something else, such as an address."""
+    return _complete_file(incomplete)
 
 
 def _complete_file(begun: str) -> list[CompletionItem]:

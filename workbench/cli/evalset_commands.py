@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli.completions import complete_target
 from workbench.cli.console import (
     ERRORS,
     INTERRUPTED,
@@ -85,6 +86,7 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     "--target",
     "target_name",
     metavar="NAME",
+    shell_complete=complete_target,
     help="Name of the agent in workbench.toml. Default: the one in AGENT_DIR that owns the set.",
 )
 @click.option("--count", type=WholeNumber(min=1, max=200), help="Number of scenarios. Default: 5.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench import __version__
+from workbench.cli.completions import complete_metric
 from workbench.cli.console import (
     ERRORS,
     INTERRUPTED,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     "metrics",
     multiple=True,
     metavar="NAME[=THRESHOLD],...",
+    shell_complete=complete_metric,
     help="Metrics; repeatable. A metric without a threshold is reported and does not affect verdicts.",
 )
 @click.option("--config", type=FILE, help="File of criteria.")

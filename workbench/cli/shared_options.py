@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from workbench.cli.completions import complete_case, complete_what
+from workbench.cli.completions import complete_case, complete_file, complete_target, complete_what
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -109,7 +109,7 @@ shard_option: Option = click.option(
     help="Run part K of N of the cases, split by their durations in the history; `workbench merge` makes one run of "
     "all parts.",
 )
-dataset_argument: Option = click.argument("dataset", callback=_find_dataset)
+dataset_argument: Option = click.argument("dataset", callback=_find_dataset, shell_complete=complete_file)
 """An existing file as a path, or the address of a remote dataset as text."""
 columns_option: Option = click.option(
     "--columns",
@@ -136,6 +136,12 @@ output_option: Option = click.option(
 what_argument: Option = click.argument(
     "what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...", shell_complete=complete_what
 )
+target_option: Option = click.option(
+    "--target",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="The agent, instead of the one that belongs to the eval set.",
+)
 verbose_option: Option = click.option(
     "--verbose",
     is_flag=True,
@@ -148,7 +154,7 @@ def case_options(command: Command) -> Command:
     options: list[Option] = [
         what_argument,
         case_option,
-        click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set."),
+        target_option,
     ]
     return _add_options(options, command)
 
