@@ -282,6 +282,36 @@ async def test_errors_that_adk_logs_and_events_that_are_only_partial_are_remarks
     assert turn.notes[1].startswith("the agent sent partial events only, so the turn has no response")
 
 
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        (["The ", "light ", "is off."], 1),
+        (["The", " light", " is off.", "The light is off."], 1),
+        (["First draft.", "Second draft."], 0),
+        (["The light is off."], 0),
+    ],
+)
+async def test_pieces_that_lost_their_partial_flag_are_a_remark(agents: Agents, texts: list[str], count: int) -> None:
+    conversation = await agents.talk_to(
+        f"""
+        from google.adk.agents import BaseAgent
+        from google.adk.events import Event
+        from google.genai import types
+
+        class Streaming(BaseAgent):
+            async def _run_async_impl(self, context):
+                for text in {texts!r}:
+                    yield Event(author="root", content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+        root_agent = Streaming(name="root")
+        """,
+        "look",
+    )
+
+    (turn,) = conversation.turns
+    assert sum("pieces of a text as whole responses" in note for note in turn.notes) == count
+
+
 @pytest.mark.parametrize("part", [{}, {"id": "of a recorded session"}])
 async def test_a_turn_confirms_the_call_of_the_turn_before(agents: Agents, part: dict[str, str]) -> None:
     answer = {"name": "adk_request_confirmation", "response": {"confirmed": True}, **part}

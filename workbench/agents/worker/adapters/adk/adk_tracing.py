@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ...wire import explain_unfit
@@ -22,6 +23,10 @@ _ONLY_PARTIAL = (
     "partial"
 )
 
+_NOT_PARTIAL = (
+    "the agent sent pieces of a text as whole responses, of which only the last counts: yield pieces with "
+    "partial=True, and the whole text last"
+)
 _LEFT_OUT = (
     "`adk eval` of google-adk {version} judges the trajectory without {names}, which ends the turn: it counts the call "
     "from 2.0 on, as here"
@@ -53,10 +58,18 @@ class TurnEvents:
         self._responses = 0
         self._texts = 0
         self._has_partial = False
+        self._speaker = ""
+        self._pieces: list[str] = []  # whole responses of one agent that followed each other
 
     def list_notes(self) -> list[str]:
         """Return remarks on the events of a whole turn."""
         notes = [_ONLY_PARTIAL] if self._has_partial and self._final is None else []
+        pieces = self._pieces
+        if len(pieces) > 1 and (
+            "".join(pieces[:-1]) == pieces[-1]
+            or any(one.endswith(" ") or other.startswith(" ") for one, other in pairwise(pieces))
+        ):
+            notes.append(_NOT_PARTIAL)
         if self._final is not None and self._final.long_running_tool_ids:
             from google.adk.version import __version__
 
@@ -94,6 +107,7 @@ class TurnEvents:
         elif event.error_code and not _is_of_user(event):
             self.error = event
         content = self._drop_excess(event.content) if _has_parts(event) else event.content
+        self._note_piece(event)
         if self._is_final(event):
             self._final = event
         if _is_intermediate(event) and (content is event.content or content.parts or event.grounding_metadata):
@@ -119,6 +133,14 @@ class TurnEvents:
         if self._final is not None:
             invocation["final_response"] = as_json(self._final.content)
         return invocation
+
+    def _note_piece(self, event: Any) -> None:
+        """Note a whole response that follows another of the same agent: it may be a piece without its flag."""
+        is_text = not event.partial and _has_parts(event) and _has_text(event) and event.is_final_response()
+        if not is_text or event.author != self._speaker:
+            self._speaker, self._pieces = event.author, []
+        if is_text:
+            self._pieces.append("".join(part.text or "" for part in event.content.parts))
 
     def _is_final(self, event: Any) -> bool:
         """Return True if the event holds the final response so far: the last final event with text, else with any
