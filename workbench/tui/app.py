@@ -341,10 +341,12 @@ class WorkbenchApp(KeyHolder, App[None]):
     async def _forward_keys(self) -> None:
         """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait.
 
-        While a run is planned all keys wait, but not for long: they belong to the dialog that may open.
+        While a run is planned, or the prompt of a new case opens, all keys wait, but not for long: they belong to the
+        dialog or field that may open.
         """
-        is_planned = self._screen_context.state.is_preparing_to_ask and self.screen is self._main
-        if is_planned and self._keys and time.monotonic() < self._keys[0].time + _LONGEST_OPENING:
+        state = self._screen_context.state
+        is_opening = (state.is_preparing_to_ask or state.is_opening_prompt) and self.screen is self._main
+        if is_opening and self._keys and time.monotonic() < self._keys[0].time + _LONGEST_OPENING:
             self.set_timer(_MOMENT, self._forward_keys)
             return
         while self._keys and (

@@ -96,8 +96,11 @@ class CaseOperations(Controller):
         key = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id)
         self._browser.select_when_listed(key)
         add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
+        self.state.is_opening_prompt = True
         if await self._edit(eval_set, add, label=f"add {eval_id}"):
             self.post_message(TabWanted("case", types_prompt_of=key))
+        else:
+            self.state.is_opening_prompt = False
 
     async def new_set(self) -> None:
         """Add an eval set without cases."""

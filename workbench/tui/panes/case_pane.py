@@ -456,6 +456,7 @@ class CasePane(OutlinePane):
             row = self.editor.row
             if types and row is not None and not opened.read_only:
                 self._begin(find_slot(row, opened.data))
+        self.context.state.is_opening_prompt = False
 
     def on_mount(self) -> None:
         """Find drafts of earlier sessions."""

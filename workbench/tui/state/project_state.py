@@ -115,6 +115,7 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that represents the state of the case best
     is_preparing: bool = False  # a run is being planned, or waits for confirmation
     is_asked: bool = False  # a plan waits for confirmation
+    is_opening_prompt: bool = False  # the field for the prompt of a new case comes next
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from tests.tui.panes.browser_pane.by_keys import answer_dialog, list_case_ids, read_ids, select, wait_until_true
 from workbench.tui.screen_context import CaseWanted, DocumentsChanged, ProjectChanged
 from workbench.tui.screens.save_controller import list_unsaved
+from workbench.tui.widgets.inputs import TypedText
 
 
 async def test_a_new_case_is_saved_and_selected_and_can_be_undone(project: Path, open_app: Any) -> None:
@@ -30,6 +32,19 @@ async def test_a_new_case_is_saved_and_selected_and_can_be_undone(project: Path,
         await screen.press("escape", "u")
         await wait_until_true(screen, lambda: read_ids(project) == ["on", "off", "dim"])
         await wait_until_true(screen, lambda: "fresh" not in list_case_ids(screen))
+
+
+async def test_letters_typed_before_the_prompt_of_a_new_case_opens_belong_to_it(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        await screen.press("N")
+        await screen.until("Id of the new case in lamps.evalset.json")
+
+        for key in (*"fresh", "enter", *"tRight"):  # `t` opens the table elsewhere
+            screen.app.post_message(Key(key, key if len(key) == 1 else None))
+        await screen.until("⏎ apply")
+
+        await wait_until_true(screen, lambda: screen.app.screen.query_one(TypedText).text == "tRight")
 
 
 async def test_a_new_case_of_an_agent_goes_to_its_first_set(project: Path, open_app: Any) -> None:
