@@ -49,7 +49,7 @@ from workbench.store.evalsets.config_files import JsonFile, load_environment, pa
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
-from workbench.store.files import find_root, find_special_kind, is_pipe, real_path
+from workbench.store.files import CRITERIA_FILES, find_root, find_special_kind, is_pipe, real_path
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.model_answers import Recording
@@ -548,7 +548,7 @@ class Planner:
     def _build_notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
         assumed = sorted(name for name, config in configs.items() if config.is_default)
         files = (entry.config for name in configs if (entry := self._entries.get(name)) is not None)
-        used = {file.parent: file.name for file in files if file is not None}
+        used = {file.parent: file.name for file in files if file is not None and file.name in CRITERIA_FILES}
         shadowed = tuple(
             f"{shown_path(file)} judges nothing: {used[file.parent]} beside it comes first"
             for file in self._project.unused_criteria
