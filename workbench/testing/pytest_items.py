@@ -26,6 +26,7 @@ from workbench.report.run_report import (
     missing_samples_lines,
     quarantine_lines,
     samples_text,
+    set_heading,
 )
 from workbench.report.text_report import (
     ShownSetupFailures,
@@ -522,7 +523,8 @@ class SessionRuns:
             run = opened.workspace.start(plan)
             started = _StartedRun(run, run.iter_events(), dict(earlier_results))
             opened.last_run = started if self._is_xdist_worker else None
-            self._notices.update(dict.fromkeys(plan.notices))
+            headings = (set_heading(each.key.target, each.key.eval_set, each.config) for each in plan.cases)
+            self._notices.update(dict.fromkeys((*headings, *plan.notices)))
         except (PlanError, StoreError) as error:
             started = error
         self._runs_by_job.update(dict.fromkeys(jobs, started))

@@ -70,6 +70,7 @@ def test_an_error_shows_its_reason_and_with_verbose_its_traceback(project: Pytes
         [
             "! ERROR",
             "  agent, turn 1: ValueError: kaboom (home/agent.py:*)",
+            "home · home/light.evalset.json · criteria home/test_config.json",
             "ERROR *::raises - ERROR: agent, turn 1: *",
         ]
     )
