@@ -92,6 +92,7 @@ def test_test_modules_import_nothing_from_each_other() -> None:
 
 
 _PRIVATE_NAMES = {
+    ("__init__", "_ensure_litellm_imported"): "imports LiteLLM before the fork in the mode in which google-adk does",
     # The recorder observes the imports of an agent.
     ("hooks", "_imp"): "whether a module is frozen, at every import; the public way makes a specification",
     ("hooks", "_thread._local"): "`threading` must not be imported before the agent imports it",
