@@ -461,7 +461,10 @@ class ForkLauncher:
                 if base.generation == self._generation:
                     self._learn_layer(hello["imported"])
                 growing = self._start_growing() if hello["imported"]["late"] else None
-                if growing is None or not waits:
+                if growing is None:
+                    return zygote
+                if not waits:  # sessions that begin later find the library imported
+                    growing.add_done_callback(lambda _: self._forget_agent() if number == self._agent_number else None)
                     return zygote
                 # Each session would import a large library at its first call: once below the agent is sooner for all.
                 self._retire(zygote)
@@ -526,8 +529,8 @@ class ForkLauncher:
             self._growing = None
             if not has_failed(grown):
                 self._current = grown
-                self._unshared = ""  # what stood in the way may be imported now
-                self._forget_agent()
+                if self._unshared:  # what stood in the way may be imported now
+                    self._unshared, self._agent = "", None
 
     @staticmethod
     def _watch(start: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -419,8 +419,8 @@ _PLACES = (
         _footer("typing_original", "ctrl+o", "original", "original"),
         _footer("typing_external", "ctrl+e", "external", "$EDITOR"),
         _key("typing_save", "ctrl+s", "apply_and('save')", "apply and save the set"),
-        _key("typing_run", "f9", "apply_and('run_selected')", "apply and run the case"),
         _footer("typing_leave", "escape", "leave", "leave", "back to the rows; the typed text is kept as a draft"),
+        _footer("typing_run", "f9", "apply_and('run_selected')", "run", "apply and run the case"),
     )),
     _place("whole", "In the whole text", is_modal=True, actions=(
         *_differences("whole"),
