@@ -346,6 +346,7 @@ class WorkbenchApp(KeyHolder, App[None]):
         """
         state = self._screen_context.state
         is_opening = (state.is_preparing_to_ask or state.is_opening_prompt) and self.screen is self._main
+        is_opening = is_opening or (state.is_asked and self.focused is None)  # the dialog gets the focus a moment later
         if is_opening and self._keys and time.monotonic() < self._keys[0].time + _LONGEST_OPENING:
             self.set_timer(_MOMENT, self._forward_keys)
             return
