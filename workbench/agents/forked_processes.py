@@ -377,7 +377,7 @@ class ForkLauncher:
     def _handle_child_exit(self) -> None:
         self._close_retired()
         if not (self._closed or self._is_for_many or any(zygote.busy for zygote in self._zygotes)):
-            self._start_growing()  # while nobody waits: the next run finds it ready
+            self._start_growing()  # the next run finds it ready
 
     async def _become_scout_or_wait(self) -> bool:
         """Return True if this child is the scout. Others wait until the scout has reported its imports."""
@@ -534,7 +534,7 @@ class ForkLauncher:
 
     @staticmethod
     def _watch(start: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task that may fail when nobody waits for it any more."""
+        """Start a task that may fail after its last waiter is gone."""
         task = asyncio.create_task(start)
         task.add_done_callback(retrieve_exception)
         return task
