@@ -199,6 +199,34 @@ async def test_the_tools_of_the_agent_complete_a_call_with_their_parameters_and_
         assert get_calls(screen, 0) == [{"name": "set_light", "args": {"room": "hall", "on": True}}]
 
 
+async def test_tools_of_other_agents_are_offered_only_after_those_of_its_own_agent(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    foreign = {**turn("Lock!", "Done."), "intermediate_data": {"tool_uses": [{"name": "lock", "args": {}}]}}
+    project = make_project(
+        agent=f"import time\ntime.sleep(1.5)\n{LIGHTS_AGENT}",
+        home=[{"eval_id": "lights", "conversation": [turn("Light!", "Done.")]}],
+        locks=[{"eval_id": "locks", "conversation": [foreign]}],
+    )
+    settings = project / "workbench.toml"
+    text = settings.read_text(encoding="utf-8")
+    other = text.replace("pinger", "other").replace("*.evalset", "locks.evalset")
+    settings.write_text(f"{text.replace('*.evalset', 'home.evalset')}{other}", encoding="utf-8")
+    offered: list[list[str]] = []
+    async with open_app(project) as screen:
+        await open_case(screen, "lights")
+        await begin_call(screen, "turn 1")
+        field = screen.app.screen.query_one(TypedText)
+        for _ in range(600):
+            offered.append([each.label for each in field.choices])
+            if "lock" in offered[-1]:
+                break
+            await screen.pilot.pause(0.02)
+
+    assert offered[-1] == ["set_light", "lock"]
+    assert ["lock"] not in offered
+
+
 async def test_tab_never_leaves_the_field_of_a_value(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
